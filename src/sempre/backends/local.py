@@ -1,0 +1,241 @@
+"""The local backend: plans over the kernel's traces, in this process, on a few threads.
+
+Rows of a relation live in a `Trace`, what rules derive comes back as a `RowSet` or `Counted`, and a rule reads `View`s.
+Large inputs are cut into slices that run on the thread pool; the kernel's array operations release the interpreter.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from sempre.analysis.model import CheckedProgram, Expr, Var
+from sempre.backends.pipeline import Bindings, Pipeline, Views, compute, prober
+from sempre.diagnostics import DataError, Diagnostic
+from sempre.kernel import join
+from sempre.kernel.functors import Fault
+from sempre.kernel.layout import EMPTY, Column, Field, Keys, Packing, fields_covering, packing
+from sempre.kernel.trace import Order, RowSet, Trace, View
+from sempre.kernel.values import Values
+from sempre.plan.ops import Plan, Probe
+
+# Rows of the first step that one task takes; below PARALLEL_ROWS a second thread costs more than it saves.
+SLICE_ROWS = 1 << 16
+PARALLEL_ROWS = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Distinct rows with a signed number of instances each, never zero."""
+
+    packing: Packing
+    keys: Keys
+    weights: join.Weights
+
+    def __len__(self) -> int:
+        return int(self.keys.size)
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A plan compiled for this backend."""
+
+    plan: Plan
+    first: Probe | None
+    pipeline: Pipeline
+
+
+class LocalBackend:
+    """Runs plans in this process."""
+
+    def __init__(self, program: CheckedProgram, threads: int | None = None) -> None:
+        self.program = program
+        self.values = Values()
+        self.threads = threads or os.cpu_count() or 1
+        self._pool: ThreadPoolExecutor | None = None
+        self._fields: dict[str, tuple[Field, ...]] = {
+            name: (EMPTY,) * relation.arity for name, relation in program.relations.items()
+        }
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    # ---------------------------------------------------------------------------------------------- relations
+
+    def suggest_fields(self, fields: dict[str, tuple[Field, ...]]) -> None:
+        """The fields that relations start with when they are empty."""
+        self._fields.update(fields)
+
+    def empty(self, relation: str, orders: Iterable[Order] = ()) -> Trace:
+        return Trace.empty(self._fields[relation], orders)
+
+    def rows(self, relation: str, columns: Sequence[Column], size: int) -> RowSet:
+        """Distinct rows from encoded columns."""
+        fields = fields_covering(columns, self._fields[relation])
+        layout = packing(fields, tuple(range(len(fields))))
+        return RowSet(layout, join.distinct(layout.pack(columns, size).copy()))
+
+    def no_rows(self, relation: str) -> RowSet:
+        trace = self.empty(relation)
+        return RowSet(trace.packing, np.empty(0, trace.packing.dtype))
+
+    def union(self, sets: Sequence[RowSet]) -> RowSet:
+        """The distinct rows of all the sets."""
+        sets = [rows for rows in sets if len(rows)] or list(sets[:1])
+        if len(sets) == 1:
+            return sets[0]
+        layout = common_packing([rows.packing for rows in sets])
+        return RowSet(layout, join.distinct(np.concatenate([rows.repacked(layout).keys for rows in sets])))
+
+    def difference(self, rows: RowSet, view: View | Trace) -> RowSet:
+        """The rows that are not in the view."""
+        if not len(rows) or not len(view):
+            return rows
+        found = view.contains(rows)
+        return RowSet(rows.packing, rows.keys[~found]) if found.any() else rows
+
+    def intersection(self, rows: RowSet, view: View | Trace) -> RowSet:
+        """The rows that are in the view."""
+        return RowSet(rows.packing, rows.keys[view.contains(rows)])
+
+    def version(self, rows: RowSet, orders: Iterable[Order] = ()) -> Trace:
+        return Trace.of(rows, orders)
+
+    def view(self, *versions: Trace) -> View:
+        return View.of(*versions)
+
+    def statistics(self, state: Mapping[str, Trace]) -> TraceStatistics:
+        return TraceStatistics(state)
+
+    # -------------------------------------------------------------------------------------------------- plans
+
+    def prepare(self, plan: Plan) -> Prepared:
+        """Compile a plan; do it once and keep the result."""
+        scans = bool(plan.steps) and isinstance(plan.steps[0], Probe) and not plan.steps[0].lookup
+        first = plan.steps[0] if scans else None
+        assert first is None or isinstance(first, Probe)
+        return Prepared(plan, first, Pipeline(plan.steps[1:] if scans else plan.steps, self.values))
+
+    def derive(self, relation: str, plans: Sequence[Prepared], views: Views, known: View | Trace) -> RowSet:
+        """The distinct facts that the plans derive and that are not known yet."""
+        parts: list[tuple[Packing, Keys]] = []
+        target = self._target(relation, known)
+
+        def sink_for(plan: Plan) -> Callable[[Bindings], None]:
+            def sink(rows: Bindings) -> None:
+                layout, keys = self._head(plan, rows, target)
+                keys = join.distinct(keys)
+                found = known.contains(RowSet(layout, keys)) if len(known) else None
+                if found is not None and found.any():
+                    keys = keys[~found]
+                if keys.size:
+                    parts.append((layout, keys))
+
+            return sink
+
+        for prepared in plans:
+            self._run(prepared, views, sink_for(prepared.plan), counted=False)
+        if not parts:
+            return RowSet(target, np.empty(0, target.dtype))
+        return self.union([RowSet(layout, keys) for layout, keys in parts])
+
+    def _target(self, relation: str, known: View | Trace) -> Packing:
+        trace = known.parts[0][0] if isinstance(known, View) else known
+        return trace.packing if trace.size else self.empty(relation).packing
+
+    def _run(self, prepared: Prepared, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
+        try:
+            if prepared.first is None:
+                prepared.pipeline.run(Bindings.unit(counted), views, sink)
+            else:
+                self._run_slices(prepared, views, sink, counted)
+        except Fault as fault:
+            rule = prepared.plan.rule
+            raise DataError(
+                Diagnostic("E510", f"{fault}", rule.span, detail=f"while evaluating: {rule.text}"),
+                self.program.sources,
+            ) from None
+
+    def _run_slices(self, prepared: Prepared, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
+        first = prepared.first
+        assert first is not None
+        view = views[first.relation, first.read]
+        slices = prober(first, self.values).scan(view, SLICE_ROWS, counted)
+        if self.threads == 1 or len(view) < PARALLEL_ROWS:
+            for rows in slices:
+                prepared.pipeline.run(rows, views, sink)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads, "sempre")
+        for _ in self._pool.map(lambda rows: prepared.pipeline.run(rows, views, sink), slices):
+            pass
+
+    def _head(self, plan: Plan, rows: Bindings, target: Packing) -> tuple[Packing, Keys]:
+        """The keys of the facts that full rows stand for, in `target` if they fit, else in a wider packing."""
+        columns = [compute(self.values, arg, rows) for arg in plan.head]
+        if not all(_fits(arg, rows, field, column) for arg, field, column in zip(plan.head, target.fields, columns, strict=True)):
+            target = packing(fields_covering(columns, target.fields), target.order)
+        keys = target.pack(columns, rows.size)
+        # A relation with one column packs to the column itself, which others may hold.
+        return target, keys.copy() if any(keys is column for column in columns) else keys
+
+
+def _fits(arg: Expr, rows: Bindings, field: Field, column: Column) -> bool:
+    if isinstance(arg, Var):
+        known = rows.fields.get(arg.name)
+        if known is field or (known is not None and field.contains(known)):
+            return True
+    return not column.size or field.holds(int(column.min()), int(column.max()))
+
+
+def common_packing(layouts: Sequence[Packing]) -> Packing:
+    """The first packing if all are the same, else one with room for the rows of all."""
+    first = layouts[0]
+    if all(layout is first for layout in layouts):
+        return first
+    fields = []
+    for column in range(len(first.fields)):
+        used = [layout.fields[column] for layout in layouts if layout.fields[column].bits] or [first.fields[column]]
+        # A field without bits holds just its `lo`; it has to be covered as well.
+        every = [layout.fields[column] for layout in layouts]
+        widest = next((f for f in used if all(f.contains(other) for other in every)), None)
+        fields.append(widest or Field.covering(min(f.lo for f in every), max(f.hi for f in every)))
+    return packing(tuple(fields), first.order)
+
+
+SAMPLE_ROWS = 4096
+
+
+class TraceStatistics:
+    """Sizes, and numbers of distinct values estimated from a sample."""
+
+    def __init__(self, state: Mapping[str, Trace]) -> None:
+        self._state = state
+        self._distinct: dict[tuple[str, int], int] = {}
+
+    def size(self, relation: str) -> int:
+        return len(self._state[relation])
+
+    def distinct(self, relation: str, column: int) -> int:
+        key = (relation, column)
+        if key not in self._distinct:
+            self._distinct[key] = _distinct_values(self._state[relation], column)
+        return self._distinct[key]
+
+
+def _distinct_values(trace: Trace, column: int) -> int:
+    """Distinct values of a column: exact for small traces, else the GEE estimate from a sample."""
+    run = max(trace.orders[trace.own], key=len, default=None)
+    if run is None or not run.size:
+        return 1
+    step = max(1, run.size // SAMPLE_ROWS)
+    sample = trace.packing.unpack(run[::step], column)
+    _, counts = join.tally(sample.copy())
+    once = int((counts == 1).sum())
+    return max(1, int((run.size / sample.size) ** 0.5 * once) + counts.size - once)

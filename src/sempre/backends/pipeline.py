@@ -1,0 +1,454 @@
+"""Plan steps as functions over columns: what the local backend runs.
+
+`Bindings` is a table of variable bindings, a column per variable. Each step of a plan is compiled to a function from
+bindings to bindings; `Pipeline.run` chains them, splitting a table whose join would get too large, so that memory
+stays bounded and a piece stays in the cache. With `weights`, every row stands for that many instances (or, negative,
+for instances lost); without, rows are a set and multiplicities do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from sempre.analysis.model import Const, Expr, Kind, Var
+from sempre.kernel import functors, join, reduce
+from sempre.kernel.layout import Column, Field, Keys, Packing
+from sempre.kernel.trace import Trace, View
+from sempre.kernel.values import Values, float_codes
+from sempre.plan.ops import Absent, Assign, Filter, Probe, Read, Reduce, Step, TakeApart
+
+Views: TypeAlias = Mapping[tuple[str, Read], View]
+
+# A join that would yield more rows than this is split.
+PIECE_ROWS = 1 << 19
+
+
+class Bindings:
+    """Rows of variable bindings. `fields` bounds the columns that came straight from a relation."""
+
+    __slots__ = ("columns", "fields", "size", "weights")
+
+    def __init__(
+        self,
+        size: int,
+        columns: dict[str, Column],
+        fields: dict[str, Field],
+        weights: join.Weights | None = None,
+    ) -> None:
+        self.size = size
+        self.columns = columns
+        self.fields = fields
+        self.weights = weights
+
+    @staticmethod
+    def unit(counted: bool) -> Bindings:
+        """One row that binds nothing: where every plan starts."""
+        return Bindings(1, {}, {}, np.ones(1, np.int64) if counted else None)
+
+    def take(self, rows: join.Rows, live: frozenset[str]) -> Bindings:
+        """These rows, in this order; only the live columns."""
+        columns = {name: column.take(rows) for name, column in self.columns.items() if name in live}
+        weights = None if self.weights is None else self.weights.take(rows)
+        return Bindings(rows.size, columns, self.fields, weights)
+
+    def keep(self, mask: join.Mask, live: frozenset[str]) -> Bindings:
+        """The rows that the mask selects."""
+        kept = int(np.count_nonzero(mask))
+        if kept == self.size:
+            return self
+        return self.take(np.flatnonzero(mask), live) if kept else Bindings(0, {}, {}, self.weights)
+
+    def piece(self, start: int, stop: int) -> Bindings:
+        columns = {name: column[start:stop] for name, column in self.columns.items()}
+        weights = None if self.weights is None else self.weights[start:stop]
+        return Bindings(stop - start, columns, self.fields, weights)
+
+
+Runner: TypeAlias = Callable[[Bindings, Views], "Bindings | list[Bindings]"]
+Sink: TypeAlias = Callable[[Bindings], None]
+
+
+def encode(values: Values, const: Const) -> int:
+    """The code of a constant."""
+    value = const.value
+    if const.kind is Kind.SYMBOL:
+        return values.symbols.code(str(value))
+    if const.kind is Kind.FLOAT:
+        assert isinstance(value, int | float)
+        return int(float_codes(np.array([float(value)]))[0])
+    if value is None:
+        return 0
+    assert isinstance(value, int)
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def compute(values: Values, expr: Expr, rows: Bindings) -> Column:
+    """The value of `expr` for every row."""
+    if isinstance(expr, Var):
+        return rows.columns[expr.name]
+    if isinstance(expr, Const):
+        return np.full(rows.size, encode(values, expr))
+    args = [compute(values, arg, rows) for arg in expr.args]
+    return functors.call(values, expr.op, expr.operand.value, args, rows.size)
+
+
+class Pipeline:
+    """The compiled steps of a plan, or of a nested body."""
+
+    def __init__(self, steps: Sequence[Step], values: Values, carried: frozenset[str] = frozenset()) -> None:
+        self._runners = [_compile(step, values, carried) for step in steps]
+
+    def run(self, rows: Bindings, views: Views, sink: Sink, start: int = 0) -> None:
+        """Send what the steps make of `rows` to `sink`, from step `start` on."""
+        for index in range(start, len(self._runners)):
+            if not rows.size:
+                return
+            result = self._runners[index](rows, views)
+            if isinstance(result, list):
+                for piece in result:
+                    self.run(piece, views, sink, index)
+                return
+            rows = result
+        if rows.size:
+            sink(rows)
+
+
+def _compile(step: Step, values: Values, carried: frozenset[str]) -> Runner:
+    live = step.live | carried
+    if isinstance(step, Probe):
+        return _ProbeRunner(step, values, live)
+    if isinstance(step, Filter):
+        test = step.test
+
+        def keep(rows: Bindings, views: Views) -> Bindings:
+            left, right = compute(values, test.left, rows), compute(values, test.right, rows)
+            return rows.keep(functors.compare(values, test.op, test.kind.value, left, right), live)
+
+        return keep
+    if isinstance(step, Assign):
+        return _assign(step, values)
+    if isinstance(step, TakeApart):
+        return _take_apart(step, values, live)
+    if isinstance(step, Absent):
+        return _absent(step, values, carried)
+    return _reduce(step, values, carried)
+
+
+def _assign(step: Assign, values: Values) -> Runner:
+    name = step.var.name
+    source = step.expr.name if isinstance(step.expr, Var) else None
+
+    def assign(rows: Bindings, views: Views) -> Bindings:
+        fields = rows.fields
+        if source is not None and source in fields:
+            fields = {**fields, name: fields[source]}
+        columns = {**rows.columns, name: compute(values, step.expr, rows)}
+        return Bindings(rows.size, columns, fields, rows.weights)
+
+    return assign
+
+
+def _take_apart(step: TakeApart, values: Values, live: frozenset[str]) -> Runner:
+    record, fields = step.unpack.record.name, step.unpack.fields
+
+    def take_apart(rows: Bindings, views: Views) -> Bindings:
+        table = values.records(len(fields))
+        rows = rows.keep(rows.columns[record] != 0, live | {record})
+        if not rows.size:
+            return rows
+        columns, mask = dict(rows.columns), np.ones(rows.size, np.bool_)
+        for at, arg in enumerate(fields):
+            column = table.field(rows.columns[record], at)
+            if isinstance(arg, Var) and arg.name in step.binds and arg.name not in columns:
+                columns[arg.name] = column
+            else:
+                known = columns[arg.name] if isinstance(arg, Var) else encode(values, arg)
+                mask &= column == known
+        return Bindings(rows.size, columns, rows.fields, rows.weights).keep(mask, live)
+
+    return take_apart
+
+
+# --------------------------------------------------------------------------------------------------- probing
+
+
+class _ProbeRunner:
+    """Join with one version of a relation through an index."""
+
+    def __init__(self, step: Probe, values: Values, live: frozenset[str]) -> None:
+        self._key = (step.relation, step.read)
+        self._order = step.order
+        self._lookup = step.lookup
+        self._constants = [encode(values, a) if isinstance(a, Const) else 0 for a in step.lookup]
+        self._prefix = step.prefix
+        self._binds = step.binds
+        self._same = step.same
+        self._live = live
+        self._exact = len(step.lookup) == len(step.order)
+
+    def __call__(self, rows: Bindings, views: Views) -> Bindings | list[Bindings]:
+        view = views[self._key]
+        prefix = [
+            rows.columns[arg.name] if isinstance(arg, Var) else np.full(rows.size, constant)
+            for arg, constant in zip(self._lookup, self._constants, strict=True)
+        ]
+        if not self._binds and not self._same:
+            return self._restrict(rows, view, prefix)
+        found: list[Bindings] = []
+        for part, excluded in view.parts:
+            if part.size:
+                some = self._join(rows, part, excluded, prefix)
+                if isinstance(some, list):
+                    return some
+                if some is not None:
+                    found.append(some)
+        return _concatenated(found)
+
+    def _restrict(self, rows: Bindings, view: View, prefix: list[Column]) -> Bindings:
+        """A probe that binds nothing only counts what it finds."""
+        hits = self.hits(rows, view, prefix)
+        kept = rows.keep(hits > 0, self._live)
+        if rows.weights is not None and not self._exact and kept.size:
+            weights = rows.weights * hits
+            kept = Bindings(kept.size, kept.columns, kept.fields, weights[hits > 0])
+        return kept
+
+    def hits(self, rows: Bindings, view: View, prefix: list[Column]) -> Column:
+        """For every row, how many rows of the view it joins with."""
+        total: Column = np.zeros(rows.size, np.int64)
+        for part, excluded in view.parts:
+            if part.size:
+                total += self._count(rows, part, prefix)
+                for other in excluded:
+                    if other.size:
+                        total -= self._count(rows, other, prefix)
+        return total
+
+    def _count(self, rows: Bindings, trace: Trace, prefix: list[Column]) -> Column:
+        inside = self._inside(rows, trace.fields, prefix)
+        if inside is not None:
+            counts: Column = np.zeros(rows.size, np.int64)
+            at = np.flatnonzero(inside)
+            if at.size:
+                low, high = trace.packing.reordered(self._order).bounds([c.take(at) for c in prefix], at.size)
+                counts[at] = trace.count(self._order, low, high, self._exact)
+            return counts
+        low, high = trace.packing.reordered(self._order).bounds(prefix, rows.size)
+        return trace.count(self._order, low, high, self._exact)
+
+    def _inside(self, rows: Bindings, fields: tuple[Field, ...], prefix: list[Column]) -> join.Mask | None:
+        """Which rows have lookup values that the relation can hold at all; None when all do."""
+        inside: join.Mask | None = None
+        for arg, column, values in zip(self._lookup, self._prefix, prefix, strict=True):
+            field = fields[column]
+            if isinstance(arg, Var):
+                known = rows.fields.get(arg.name)
+                if known is field or (known is not None and field.contains(known)):
+                    continue
+            fits = (values >= field.lo) & (values <= field.hi)
+            if not fits.all():
+                inside = fits if inside is None else inside & fits
+        return inside
+
+    def _join(
+        self, rows: Bindings, trace: Trace, excluded: tuple[Trace, ...], prefix: list[Column]
+    ) -> Bindings | list[Bindings] | None:
+        at: join.Rows | None = None
+        inside = self._inside(rows, trace.fields, prefix)
+        if inside is not None:
+            at = np.flatnonzero(inside)
+            if not at.size:
+                return None
+            prefix = [column.take(at) for column in prefix]
+        layout = trace.packing.reordered(self._order)
+        low, high = layout.bounds(prefix, rows.size if at is None else at.size)
+        spans = [(run, *join.ranges(run, low, high)) for run in trace.orders[self._order]]
+        total = sum(int(stops.sum()) - int(starts.sum()) for _, starts, stops in spans)
+        if not total:
+            return None
+        if total > PIECE_ROWS and rows.size > 1:
+            return list(_pieces(rows, at, spans))
+        found_rows, found_keys = _expand(spans)
+        if trace.dead is not None:
+            excluded = (*excluded, trace.dead)
+        for other in excluded:
+            if other.size:
+                gone = _member_of(other, self._order, found_keys, layout)
+                found_rows, found_keys = found_rows[~gone], found_keys[~gone]
+        return self._bind(rows, found_rows if at is None else at.take(found_rows), found_keys, layout)
+
+    def _bind(self, rows: Bindings, at: join.Rows, keys: Keys, layout: Packing) -> Bindings | None:
+        for left, right in self._same:
+            equal = layout.unpack(keys, left) == layout.unpack(keys, right)
+            at, keys = at[equal], keys[equal]
+        if not keys.size:
+            return None
+        joined = rows.take(at, self._live)
+        if self._binds:
+            joined.fields = dict(rows.fields)
+            for column, var in self._binds:
+                joined.columns[var.name] = layout.unpack(keys, column)
+                joined.fields[var.name] = layout.fields[column]
+        return joined
+
+    def scan(self, view: View, slice_rows: int, counted: bool) -> Iterator[Bindings]:
+        """Everything the view holds, as bindings of at most `slice_rows` rows."""
+        for part, excluded in view.parts:
+            gone = excluded if part.dead is None else (*excluded, part.dead)
+            layout = part.packing.reordered(self._order)
+            for run in part.orders[self._order]:
+                for start in range(0, run.size, slice_rows):
+                    keys = run[start : start + slice_rows]
+                    for other in gone:
+                        if other.size:
+                            keys = keys[~_member_of(other, self._order, keys, layout)]
+                    bound = self._bind(Bindings.unit(counted), np.zeros(keys.size, np.intp), keys, layout)
+                    if bound is not None:
+                        yield bound
+
+
+def prober(step: Probe, values: Values) -> _ProbeRunner:
+    """The join that a probe stands for, to scan a relation with."""
+    return _ProbeRunner(step, values, step.live)
+
+
+def _member_of(trace: Trace, order: tuple[int, ...], keys: Keys, layout: Packing) -> join.Mask:
+    """Which keys, given in `layout`, stand for rows of `trace`."""
+    own = trace.packing.reordered(order)
+    if own is not layout:
+        columns = layout.columns(keys)
+        fits: join.Mask = np.ones(keys.size, np.bool_)
+        for column, field in zip(columns, trace.fields, strict=True):
+            fits &= (column >= field.lo) & (column <= field.hi)
+        found = np.zeros(keys.size, np.bool_)
+        inside = own.pack([column[fits] for column in columns], int(fits.sum()))
+        found[fits] = trace.count(order, inside, inside, exact=True) > 0
+        return found
+    return trace.count(order, keys, keys, exact=True) > 0
+
+
+def _expand(spans: list[tuple[Keys, join.Rows, join.Rows]]) -> tuple[join.Rows, Keys]:
+    rows_of, keys_of = [], []
+    for run, starts, stops in spans:
+        rows, positions = join.expand(starts, stops)
+        if rows.size:
+            rows_of.append(rows)
+            keys_of.append(run.take(positions))
+    if len(rows_of) == 1:
+        return rows_of[0], keys_of[0]
+    return np.concatenate(rows_of), np.concatenate(keys_of)
+
+
+def _pieces(
+    rows: Bindings, at: join.Rows | None, spans: list[tuple[Keys, join.Rows, join.Rows]]
+) -> Iterator[Bindings]:
+    """The rows in stretches that each join to about `PIECE_ROWS` rows."""
+    hits = np.zeros(rows.size, np.int64)
+    for _, starts, stops in spans:
+        if at is None:
+            hits += stops - starts
+        else:
+            hits[at] += stops - starts
+    ends = hits.cumsum()
+    start = 0
+    while start < rows.size:
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(ends.searchsorted(before + PIECE_ROWS, side="right")))
+        yield rows.piece(start, stop)
+        start = stop
+
+
+def _concatenated(found: list[Bindings]) -> Bindings:
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        return Bindings(0, {}, {})
+    first = found[0]
+    columns = {name: np.concatenate([b.columns[name] for b in found]) for name in first.columns}
+    fields = {
+        name: field for name, field in first.fields.items() if all(b.fields.get(name) == field for b in found[1:])
+    }
+    weights = None if first.weights is None else np.concatenate([b.weights for b in found if b.weights is not None])
+    return Bindings(sum(b.size for b in found), columns, fields, weights)
+
+
+# ---------------------------------------------------------------------------------------------- nested bodies
+
+
+def _row_name(carried: frozenset[str]) -> str:
+    """A column for row numbers that no variable and no enclosing body uses."""
+    return f"#{len(carried)}"
+
+
+def _nested_rows(rows: Bindings, shared: Sequence[str], row_name: str) -> Bindings:
+    """The bindings that a nested body starts from: the shared columns, and the number of each row."""
+    columns = {name: rows.columns[name] for name in shared}
+    columns[row_name] = np.arange(rows.size)
+    return Bindings(rows.size, columns, rows.fields)
+
+
+def _absent(step: Absent, values: Values, carried: frozenset[str]) -> Runner:
+    shared = [var.name for var in step.literal.shared]
+    live = step.live | carried
+    if len(step.steps) == 1 and isinstance(step.steps[0], Probe) and not step.steps[0].same:
+        return _absent_atom(step.steps[0], values, live)
+    row_name = _row_name(carried)
+    pipeline = Pipeline(step.steps, values, frozenset((row_name,)))
+
+    def absent(rows: Bindings, views: Views) -> Bindings:
+        mask = np.ones(rows.size, np.bool_)
+
+        def mark(found: Bindings) -> None:
+            mask[found.columns[row_name]] = False
+
+        pipeline.run(_nested_rows(rows, shared, row_name), views, mark)
+        return rows.keep(mask, live)
+
+    return absent
+
+
+def _absent_atom(probe: Probe, values: Values, live: frozenset[str]) -> Runner:
+    runner = _ProbeRunner(probe, values, live)
+
+    def absent(rows: Bindings, views: Views) -> Bindings:
+        prefix = [compute(values, arg, rows) for arg in probe.lookup]
+        return rows.keep(runner.hits(rows, views[probe.relation, probe.read], prefix) == 0, live)
+
+    return absent
+
+
+def _reduce(step: Reduce, values: Values, carried: frozenset[str]) -> Runner:
+    literal = step.literal
+    shared = [var.name for var in literal.shared]
+    row_name = _row_name(carried)
+    pipeline = Pipeline(step.steps, values, frozenset((row_name,)))
+    live, result = step.live | carried, literal.result.name
+
+    def fold(rows: Bindings, views: Views) -> Bindings:
+        groups: list[Column] = []
+        terms: list[Column] = []
+
+        def collect(found: Bindings) -> None:
+            # A multiplicity would come from probes that bind nothing: nested rows are counted, so weights say it.
+            weights = found.weights
+            assert weights is not None
+            row = found.columns[row_name]
+            term = row if literal.expr is None else compute(values, literal.expr, found)
+            groups.append(row.repeat(weights))
+            terms.append(term.repeat(weights))
+
+        nested = _nested_rows(rows, shared, row_name)
+        nested.weights = np.ones(rows.size, np.int64)
+        pipeline.run(nested, views, collect)
+        found, column = reduce.by_group(literal.kind, literal.operand.value, groups, terms, rows.size)
+        if step.test:
+            found &= column == rows.columns[result]
+            return rows.keep(found, live)
+        columns = {**rows.columns, result: column}
+        fields = {name: field for name, field in rows.fields.items() if name != result}
+        return Bindings(rows.size, columns, fields, rows.weights).keep(found, live)
+
+    return fold

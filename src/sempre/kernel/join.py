@@ -1,0 +1,106 @@
+"""Array operations on sorted keys: arrays in, arrays out, no loop over rows.
+
+Written in NumPy. Where an operation is one pass over two sorted arrays, NumPy has to search or sort instead; the
+loops in `compiled` do that pass, and are used once they are loaded and the arrays are large enough to be worth it.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sempre.kernel import compiled
+from sempre.kernel.layout import Column, Keys
+
+Rows: TypeAlias = NDArray[np.intp]
+Mask: TypeAlias = NDArray[np.bool_]
+Weights: TypeAlias = NDArray[np.int64]
+
+
+def distinct(keys: Keys) -> Keys:
+    """The distinct keys, sorted. Sorts `keys` in place."""
+    if keys.size < 2:
+        return keys
+    keys.sort()
+    fresh = keys[1:] != keys[:-1]
+    if np.count_nonzero(fresh) == fresh.size:
+        return keys
+    keep = np.empty(keys.size, np.bool_)
+    keep[0] = True
+    keep[1:] = fresh
+    return keys[keep]
+
+
+def consolidate(keys: Keys, weights: Weights) -> tuple[Keys, Weights]:
+    """Distinct sorted keys with the sums of their weights; keys whose weights cancel are dropped."""
+    if not keys.size:
+        return keys, weights
+    order = np.argsort(keys, kind="stable")
+    keys, weights = keys[order], weights[order]
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    sums = np.add.reduceat(weights, starts)
+    keep = sums != 0
+    return keys[starts][keep], sums[keep]
+
+
+def tally(keys: Keys) -> tuple[Keys, Weights]:
+    """Distinct sorted keys and how often each occurs. Sorts `keys` in place."""
+    if not keys.size:
+        return keys, np.empty(0, np.int64)
+    keys.sort()
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    return keys[starts], np.diff(np.append(starts, keys.size))
+
+
+def member(probes: Keys, run: Keys) -> Mask:
+    """Which probes occur in the sorted `run`. Fastest when the probes are sorted too."""
+    if not run.size:
+        return np.zeros(probes.size, np.bool_)
+    if probes.dtype == np.int64 and compiled.worth(probes.size, run.size):
+        return compiled.member(probes, run)
+    at = run.searchsorted(probes)
+    # A probe beyond the last key finds position `size`; comparing it with the last key is still a correct "no".
+    np.minimum(at, run.size - 1, out=at)
+    return np.asarray(run.take(at) == probes)
+
+
+def ranges(run: Keys, low: Keys, high: Keys) -> tuple[Rows, Rows]:
+    """For every pair of bounds, the positions `start:stop` of the sorted `run` that lie within them."""
+    return run.searchsorted(low), run.searchsorted(high, side="right")
+
+
+def expand(starts: Rows, stops: Rows) -> tuple[Rows, Rows]:
+    """All (row, position) with `starts[row] <= position < stops[row]`, in order."""
+    hits = stops - starts
+    total = int(hits.sum())
+    if compiled.worth(total, 0):
+        return compiled.expand(starts, stops, total)
+    rows = np.arange(hits.size).repeat(hits)
+    ends = hits.cumsum()
+    positions = np.arange(total)
+    positions += (starts - ends + hits).take(rows)
+    return rows, positions
+
+
+def merge(left: Keys, right: Keys) -> Keys:
+    """Two sorted arrays as one."""
+    if left.dtype == np.int64 and compiled.worth(left.size, right.size):
+        return compiled.merge(left, right)
+    keys = np.concatenate((left, right))
+    keys.sort()
+    return keys
+
+
+def without(keys: Keys, run: Keys) -> Keys:
+    """The sorted `keys` that do not occur in the sorted `run`."""
+    if not run.size or not keys.size:
+        return keys
+    found = member(keys, run)
+    return keys[~found] if found.any() else keys
+
+
+def group_starts(column: Column) -> Rows:
+    """Where each stretch of equal values begins in a sorted column that is not empty."""
+    return np.flatnonzero(np.concatenate(([True], column[1:] != column[:-1])))

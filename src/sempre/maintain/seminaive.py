@@ -1,0 +1,136 @@
+"""Semi-naive evaluation of one stratum.
+
+Every rule instance is considered exactly once: instances over lower strata alone by the full plans of nonrecursive
+rules, all others in the round after their last fact was found, by the delta plan of that fact's atom.
+
+Reference: [Hu22] Alg. 1, [Zhao] Alg. 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sempre.analysis.model import NormalRule, Stratum
+from sempre.maintain.planning import REPLAN_BITS, Plans, pivots
+from sempre.plan.backend import Backend, Executable, Rows, Version, View
+from sempre.plan.ops import Order, Read
+
+Round = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One delta plan to run while its pivot's relation changes."""
+
+    rule: NormalRule
+    pivot: int
+    reads: str
+
+
+def jobs_by_head(stratum: Stratum) -> dict[str, list[Job]]:
+    """The delta plans of the recursive rules, by head relation."""
+    found: dict[str, list[Job]] = {}
+    for rule in stratum.recursive:
+        for pivot in pivots(rule, stratum.relations):
+            found.setdefault(rule.relation, []).append(Job(rule, pivot, rule.body[pivot].relation))  # type: ignore[union-attr]
+    return found
+
+
+class Fixpoint:
+    """The rounds of one stratum, from a first change to the least fixpoint."""
+
+    def __init__(self, backend: Backend, plans: Plans, stratum: Stratum, on_round: Round) -> None:
+        self._backend = backend
+        self._plans = plans
+        self._stratum = stratum
+        self._jobs = jobs_by_head(stratum)
+        self._on_round = on_round
+        self._views: dict[tuple[str, Read], View] = {}
+        self._ready: dict[str, list[tuple[str, Executable]]] = {}
+        self._orders: dict[tuple[str, Read], set[Order]] = {}
+        self._sizes: dict[str, int] = {}
+        self.rounds = 0
+
+    def run(self, state: dict[str, Version], delta: dict[str, Rows]) -> None:
+        """Close `state` under the recursive rules. `delta` has facts that are not in it yet; they are added."""
+        delta = {name: rows for name, rows in delta.items() if len(rows)}
+        old = {name: state[name] for name in self._stratum.relations}
+        while delta:
+            if self._jobs and self._outgrown(old, delta):
+                self._prepare(state, old, delta)
+            new = dict(old)
+            for name, rows in delta.items():
+                new[name] = old[name].adding(rows)
+            self.rounds += 1
+            self._on_round(self.rounds, sum(len(rows) for rows in delta.values()))
+            following = self._step(old, new, delta) if self._jobs else {}
+            old, delta = new, following
+        state.update(old)
+
+    def _step(
+        self, old: Mapping[str, Version], new: Mapping[str, Version], delta: Mapping[str, Rows]
+    ) -> dict[str, Rows]:
+        """One round: what the recursive rules derive from `delta` and `new` does not have."""
+        views, backend = self._views, self._backend
+        for name, rows in delta.items():
+            views[name, Read.DELTA] = backend.view(backend.version(rows, self._orders.get((name, Read.DELTA), ())))
+        for name in self._stratum.relations:
+            views[name, Read.OLD] = backend.view(old[name])
+            views[name, Read.NEW] = backend.view(new[name])
+        following: dict[str, Rows] = {}
+        for head, ready in self._ready.items():
+            plans = [executable for reads, executable in ready if reads in delta]
+            if plans:
+                rows = backend.derive(head, plans, views, new[head])
+                if len(rows):
+                    following[head] = rows
+        return following
+
+    def _outgrown(self, old: Mapping[str, Version], delta: Mapping[str, Rows]) -> bool:
+        """Whether some relation has changed so much in size that the plans should be looked at again."""
+        for name, rows in delta.items():
+            bits = (len(old[name]) + len(rows)).bit_length()
+            if abs(self._sizes.get(name, -REPLAN_BITS) - bits) >= REPLAN_BITS:
+                return True
+        return False
+
+    def _prepare(self, state: dict[str, Version], old: dict[str, Version], delta: Mapping[str, Rows]) -> None:
+        """Plans for the present sizes, and the indexes they need."""
+        backend = self._backend
+        expected = {**state, **old}
+        for name, rows in delta.items():
+            if len(rows) > len(old[name]):
+                expected[name] = backend.version(rows)
+        self._sizes = {name: (len(old[name]) + len(delta.get(name, ()))).bit_length() for name in old}
+        self._ready = {
+            head: [(job.reads, self._plans.delta(job.rule, job.pivot, expected)) for job in jobs]
+            for head, jobs in self._jobs.items()
+        }
+        every = [(job.rule, job.pivot) for jobs in self._jobs.values() for job in jobs]
+        self._orders = self._plans.needed_orders(every)
+        for (name, read), orders in self._orders.items():
+            if name in old:
+                if read is not Read.DELTA:
+                    old[name] = old[name].indexed(orders)
+            else:
+                state[name] = state[name].indexed(orders)
+                self._views[name, read] = backend.view(state[name])
+
+
+def nonrecursive_facts(
+    backend: Backend, plans: Plans, stratum: Stratum, state: dict[str, Version], known: Mapping[str, Version]
+) -> dict[str, Rows]:
+    """What the nonrecursive rules of a stratum derive from the strata below and `known` does not have."""
+    by_head: dict[str, list[NormalRule]] = {}
+    for rule in stratum.nonrecursive:
+        by_head.setdefault(rule.relation, []).append(rule)
+    found: dict[str, Rows] = {}
+    for head, rules in by_head.items():
+        ready = [plans.full(rule, state) for rule in rules]
+        views: dict[tuple[str, Read], View] = {}
+        for (name, read), orders in plans.needed_orders((rule, None) for rule in rules).items():
+            state[name] = state[name].indexed(orders)
+            views[name, read] = backend.view(state[name])
+        found[head] = backend.derive(head, ready, views, known[head])
+    return found

@@ -1,0 +1,130 @@
+"""Plans as plain data.
+
+A `Plan` evaluates one rule: its steps extend a table of variable bindings from left to right, one row per partial
+instance, and its head turns each full row into a fact. Nothing in a plan says how or where it runs.
+
+Each positive atom reads a named version of its relation (`Read`). The delta plans of a rule have one pivot, which
+reads `DELTA`; what stands left of the pivot in the rule reads `NEW` and what stands right of it reads `OLD`, whatever
+order the steps are taken in. So every instance that involves new facts is found exactly once, by the plan of its last
+new atom.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from sempre.analysis.model import Compare, Const, Expr, Fold, Match, Not, NormalRule, Unpack, Var
+
+Order = tuple[int, ...]
+
+
+class Read(Enum):
+    """Which version of a relation a step reads."""
+
+    OLD = "old"
+    DELTA = "delta"
+    NEW = "new"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Join with `relation`, looked up by the columns `prefix` (empty: a scan) of the index `order`.
+
+    `lookup` gives the value of each prefix column, `binds` the variables that other columns bind, `same` the pairs
+    of columns that must be equal because a variable occurs twice.
+    """
+
+    relation: str
+    read: Read
+    order: Order
+    lookup: tuple[Var | Const, ...]
+    binds: tuple[tuple[int, Var], ...]
+    same: tuple[tuple[int, int], ...]
+    live: frozenset[str]
+
+    @property
+    def prefix(self) -> Order:
+        return self.order[: len(self.lookup)]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Keep the rows for which the comparison holds."""
+
+    test: Compare
+    live: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Bind `var` to the value of `expr`."""
+
+    var: Var
+    expr: Expr
+    live: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TakeApart:
+    """Bind or check the fields of a record; drops rows where it is nil."""
+
+    unpack: Unpack
+    binds: frozenset[str]
+    live: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Keep the rows for which the nested steps find nothing."""
+
+    literal: Not
+    steps: tuple[Step, ...]
+    live: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Bind (or check, if bound) the result of an aggregate over what the nested steps find for each row."""
+
+    literal: Fold
+    steps: tuple[Step, ...]
+    test: bool
+    live: frozenset[str]
+
+
+Step: TypeAlias = Probe | Filter | Assign | TakeApart | Absent | Reduce
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to evaluate `rule`. `pivot` is the index of the body literal that reads `DELTA`, or None for a full run."""
+
+    rule: NormalRule
+    pivot: int | None
+    steps: tuple[Step, ...]
+
+    @property
+    def head(self) -> tuple[Expr, ...]:
+        return self.rule.args
+
+    @property
+    def relation(self) -> str:
+        return self.rule.relation
+
+
+def probes(steps: tuple[Step, ...]) -> list[Probe]:
+    """All probes of the steps, nested ones included."""
+    found: list[Probe] = []
+    for step in steps:
+        if isinstance(step, Probe):
+            found.append(step)
+        elif isinstance(step, Absent | Reduce):
+            found += probes(step.steps)
+    return found
+
+
+def matches(body: tuple[object, ...]) -> list[int]:
+    """The positions of the positive atoms of a body."""
+    return [index for index, literal in enumerate(body) if isinstance(literal, Match)]
