@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Expr, Var
-from sempre.backends.pipeline import Bindings, Pipeline, Views, compute, prober
+from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel import join
 from sempre.kernel.functors import Fault
@@ -24,7 +24,7 @@ from sempre.kernel.values import Values
 from sempre.plan.ops import Plan, Probe
 
 # Rows of the first step that one task takes; below PARALLEL_ROWS a second thread costs more than it saves.
-SLICE_ROWS = 1 << 16
+SLICE_ROWS = 1 << 15
 PARALLEL_ROWS = 1 << 15
 
 
@@ -45,7 +45,7 @@ class Prepared:
     """A plan compiled for this backend."""
 
     plan: Plan
-    first: Probe | None
+    scan: Scan | None
     pipeline: Pipeline
 
 
@@ -118,9 +118,11 @@ class LocalBackend:
     def prepare(self, plan: Plan) -> Prepared:
         """Compile a plan; do it once and keep the result."""
         scans = bool(plan.steps) and isinstance(plan.steps[0], Probe) and not plan.steps[0].lookup
-        first = plan.steps[0] if scans else None
-        assert first is None or isinstance(first, Probe)
-        return Prepared(plan, first, Pipeline(plan.steps[1:] if scans else plan.steps, self.values))
+        if not scans:
+            return Prepared(plan, None, Pipeline(plan.steps, self.values))
+        first = plan.steps[0]
+        assert isinstance(first, Probe)
+        return Prepared(plan, Scan(first, self.values), Pipeline(plan.steps[1:], self.values))
 
     def derive(self, relation: str, plans: Sequence[Prepared], views: Views, known: View | Trace) -> RowSet:
         """The distinct facts that the plans derive and that are not known yet."""
@@ -151,7 +153,7 @@ class LocalBackend:
 
     def _run(self, prepared: Prepared, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
         try:
-            if prepared.first is None:
+            if prepared.scan is None:
                 prepared.pipeline.run(Bindings.unit(counted), views, sink)
             else:
                 self._run_slices(prepared, views, sink, counted)
@@ -163,10 +165,9 @@ class LocalBackend:
             ) from None
 
     def _run_slices(self, prepared: Prepared, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
-        first = prepared.first
-        assert first is not None
-        view = views[first.relation, first.read]
-        slices = prober(first, self.values).scan(view, SLICE_ROWS, counted)
+        assert prepared.scan is not None
+        view = views[prepared.scan.key]
+        slices = prepared.scan.slices(view, SLICE_ROWS, counted)
         if self.threads == 1 or len(view) < PARALLEL_ROWS:
             for rows in slices:
                 prepared.pipeline.run(rows, views, sink)
@@ -231,11 +232,11 @@ class TraceStatistics:
 
 def _distinct_values(trace: Trace, column: int) -> int:
     """Distinct values of a column: exact for small traces, else the GEE estimate from a sample."""
-    run = max(trace.orders[trace.own], key=len, default=None)
+    run = max(trace.orders[trace.own], key=lambda run: run.size, default=None)
     if run is None or not run.size:
         return 1
     step = max(1, run.size // SAMPLE_ROWS)
-    sample = trace.packing.unpack(run[::step], column)
+    sample = trace.packing.unpack(np.ascontiguousarray(run.keys[::step]), column)
     _, counts = join.tally(sample.copy())
     once = int((counts == 1).sum())
     return max(1, int((run.size / sample.size) ** 0.5 * once) + counts.size - once)

@@ -16,6 +16,7 @@ import numpy as np
 from sempre.analysis.model import Const, Expr, Kind, Var
 from sempre.kernel import functors, join, reduce
 from sempre.kernel.layout import Column, Field, Keys, Packing
+from sempre.kernel.run import Run
 from sempre.kernel.trace import Trace, View
 from sempre.kernel.values import Values, float_codes
 from sempre.plan.ops import Absent, Assign, Filter, Probe, Read, Reduce, Step, TakeApart
@@ -23,7 +24,7 @@ from sempre.plan.ops import Absent, Assign, Filter, Probe, Read, Reduce, Step, T
 Views: TypeAlias = Mapping[tuple[str, Read], View]
 
 # A join that would yield more rows than this is split.
-PIECE_ROWS = 1 << 19
+PIECE_ROWS = 1 << 17
 
 
 class Bindings:
@@ -265,7 +266,7 @@ class _ProbeRunner:
             prefix = [column.take(at) for column in prefix]
         layout = trace.packing.reordered(self._order)
         low, high = layout.bounds(prefix, rows.size if at is None else at.size)
-        spans = [(run, *join.ranges(run, low, high)) for run in trace.orders[self._order]]
+        spans = [(run, *run.ranges(low, high)) for run in trace.orders[self._order]]
         total = sum(int(stops.sum()) - int(starts.sum()) for _, starts, stops in spans)
         if not total:
             return None
@@ -278,9 +279,10 @@ class _ProbeRunner:
             if other.size:
                 gone = _member_of(other, self._order, found_keys, layout)
                 found_rows, found_keys = found_rows[~gone], found_keys[~gone]
-        return self._bind(rows, found_rows if at is None else at.take(found_rows), found_keys, layout)
+        return self.bind(rows, found_rows if at is None else at.take(found_rows), found_keys, layout)
 
-    def _bind(self, rows: Bindings, at: join.Rows, keys: Keys, layout: Packing) -> Bindings | None:
+    def bind(self, rows: Bindings, at: join.Rows, keys: Keys, layout: Packing) -> Bindings | None:
+        """The rows at `at`, each extended by what the key beside it binds."""
         for left, right in self._same:
             equal = layout.unpack(keys, left) == layout.unpack(keys, right)
             at, keys = at[equal], keys[equal]
@@ -294,25 +296,30 @@ class _ProbeRunner:
                 joined.fields[var.name] = layout.fields[column]
         return joined
 
-    def scan(self, view: View, slice_rows: int, counted: bool) -> Iterator[Bindings]:
-        """Everything the view holds, as bindings of at most `slice_rows` rows."""
+
+class Scan:
+    """The first step of a plan when it reads a whole version: everything in it, slice by slice."""
+
+    def __init__(self, step: Probe, values: Values) -> None:
+        self.key = (step.relation, step.read)
+        self._order = step.order
+        self._join = _ProbeRunner(step, values, step.live)
+
+    def slices(self, view: View, slice_rows: int, counted: bool) -> Iterator[Bindings]:
+        """Bindings of at most `slice_rows` rows each."""
+        unit = Bindings.unit(counted)
         for part, excluded in view.parts:
             gone = excluded if part.dead is None else (*excluded, part.dead)
             layout = part.packing.reordered(self._order)
             for run in part.orders[self._order]:
                 for start in range(0, run.size, slice_rows):
-                    keys = run[start : start + slice_rows]
+                    keys = run.keys[start : start + slice_rows]
                     for other in gone:
                         if other.size:
                             keys = keys[~_member_of(other, self._order, keys, layout)]
-                    bound = self._bind(Bindings.unit(counted), np.zeros(keys.size, np.intp), keys, layout)
+                    bound = self._join.bind(unit, np.zeros(keys.size, np.intp), keys, layout)
                     if bound is not None:
                         yield bound
-
-
-def prober(step: Probe, values: Values) -> _ProbeRunner:
-    """The join that a probe stands for, to scan a relation with."""
-    return _ProbeRunner(step, values, step.live)
 
 
 def _member_of(trace: Trace, order: tuple[int, ...], keys: Keys, layout: Packing) -> join.Mask:
@@ -330,20 +337,20 @@ def _member_of(trace: Trace, order: tuple[int, ...], keys: Keys, layout: Packing
     return trace.count(order, keys, keys, exact=True) > 0
 
 
-def _expand(spans: list[tuple[Keys, join.Rows, join.Rows]]) -> tuple[join.Rows, Keys]:
+def _expand(spans: list[tuple[Run, join.Rows, join.Rows]]) -> tuple[join.Rows, Keys]:
     rows_of, keys_of = [], []
     for run, starts, stops in spans:
-        rows, positions = join.expand(starts, stops)
+        rows, keys = run.expand(starts, stops)
         if rows.size:
             rows_of.append(rows)
-            keys_of.append(run.take(positions))
+            keys_of.append(keys)
     if len(rows_of) == 1:
         return rows_of[0], keys_of[0]
     return np.concatenate(rows_of), np.concatenate(keys_of)
 
 
 def _pieces(
-    rows: Bindings, at: join.Rows | None, spans: list[tuple[Keys, join.Rows, join.Rows]]
+    rows: Bindings, at: join.Rows | None, spans: list[tuple[Run, join.Rows, join.Rows]]
 ) -> Iterator[Bindings]:
     """The rows in stretches that each join to about `PIECE_ROWS` rows."""
     hits = np.zeros(rows.size, np.int64)

@@ -1,9 +1,9 @@
-"""Compiled versions of the few loops that NumPy cannot express as one pass.
+"""When to use the compiled loops.
 
 Compiling takes seconds the first time and importing the compiler half a second every time; a small program must not
-wait for either. So nothing here is imported up front: once an operation is large enough to profit, a thread loads
-the loops in the background (from the disk cache, after the first time), and `worth` answers yes from then on.
-Until then the caller's NumPy code does the work.
+wait for either. So nothing is imported up front: once enough rows went through the NumPy code to show that there is
+real work, a thread loads the loops in the background (from the disk cache, after the first time), and the callers
+switch over when it is done.
 """
 
 from __future__ import annotations
@@ -11,28 +11,31 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-# Below this, NumPy wins or ties; a first call this large starts the loading.
-WORTH = 1 << 16
-LOAD_AT = 1 << 20
+# Below this many rows a call, NumPy wins or ties.
+WORTH_ROWS = 1 << 11
+# This many rows in calls that would have been worth it start the loading.
+LOAD_ROWS = 1 << 24
 
 _loops: Any = None
 _loading: threading.Thread | None = None
 _lock = threading.Lock()
+_seen = 0
 
 
-def worth(size: int, other: int) -> bool:
-    """Whether to call a compiled loop on arrays of these sizes; starts loading them when it would pay."""
-    if size < WORTH and other < WORTH:
-        return False
-    if _loops is not None:
-        # A few probes into a large run are cheaper searched than merged.
-        return size * 64 > other
-    if size >= LOAD_AT:
+def loops(size: int) -> Any:
+    """The compiled loops if they are loaded and worth calling on `size` rows, else None."""
+    if size < WORTH_ROWS:
+        return None
+    if _loops is None:
+        _notice(size)
+    return _loops
+
+
+def _notice(size: int) -> None:
+    global _seen
+    _seen += size
+    if _seen > LOAD_ROWS:
         load()
-    return False
 
 
 def load(wait: bool = False) -> None:
@@ -52,15 +55,3 @@ def _load() -> None:
 
     loops.warm()
     _loops = loops
-
-
-def member(probes: NDArray[np.int64], run: NDArray[np.int64]) -> NDArray[np.bool_]:
-    return _loops.member(probes, run)  # type: ignore[no-any-return]
-
-
-def merge(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-    return _loops.merge(left, right)  # type: ignore[no-any-return]
-
-
-def expand(starts: NDArray[np.intp], stops: NDArray[np.intp], total: int) -> tuple[Any, Any]:
-    return _loops.expand(starts, stops, total)  # type: ignore[no-any-return]

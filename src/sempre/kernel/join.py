@@ -24,6 +24,8 @@ def distinct(keys: Keys) -> Keys:
     if keys.size < 2:
         return keys
     keys.sort()
+    if keys.dtype == np.int64 and (loops := compiled.loops(keys.size)) is not None:
+        return keys[: loops.distinct(keys)]
     fresh = keys[1:] != keys[:-1]
     if np.count_nonzero(fresh) == fresh.size:
         return keys
@@ -54,51 +56,13 @@ def tally(keys: Keys) -> tuple[Keys, Weights]:
     return keys[starts], np.diff(np.append(starts, keys.size))
 
 
-def member(probes: Keys, run: Keys) -> Mask:
-    """Which probes occur in the sorted `run`. Fastest when the probes are sorted too."""
-    if not run.size:
-        return np.zeros(probes.size, np.bool_)
-    if probes.dtype == np.int64 and compiled.worth(probes.size, run.size):
-        return compiled.member(probes, run)
-    at = run.searchsorted(probes)
-    # A probe beyond the last key finds position `size`; comparing it with the last key is still a correct "no".
-    np.minimum(at, run.size - 1, out=at)
-    return np.asarray(run.take(at) == probes)
-
-
-def ranges(run: Keys, low: Keys, high: Keys) -> tuple[Rows, Rows]:
-    """For every pair of bounds, the positions `start:stop` of the sorted `run` that lie within them."""
-    return run.searchsorted(low), run.searchsorted(high, side="right")
-
-
-def expand(starts: Rows, stops: Rows) -> tuple[Rows, Rows]:
-    """All (row, position) with `starts[row] <= position < stops[row]`, in order."""
-    hits = stops - starts
-    total = int(hits.sum())
-    if compiled.worth(total, 0):
-        return compiled.expand(starts, stops, total)
-    rows = np.arange(hits.size).repeat(hits)
-    ends = hits.cumsum()
-    positions = np.arange(total)
-    positions += (starts - ends + hits).take(rows)
-    return rows, positions
-
-
 def merge(left: Keys, right: Keys) -> Keys:
     """Two sorted arrays as one."""
-    if left.dtype == np.int64 and compiled.worth(left.size, right.size):
-        return compiled.merge(left, right)
+    if left.dtype == np.int64 and (loops := compiled.loops(left.size + right.size)) is not None:
+        return np.asarray(loops.merge(left, right))
     keys = np.concatenate((left, right))
     keys.sort()
     return keys
-
-
-def without(keys: Keys, run: Keys) -> Keys:
-    """The sorted `keys` that do not occur in the sorted `run`."""
-    if not run.size or not keys.size:
-        return keys
-    found = member(keys, run)
-    return keys[~found] if found.any() else keys
 
 
 def group_starts(column: Column) -> Rows:

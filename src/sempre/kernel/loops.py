@@ -1,4 +1,8 @@
-"""The compiled loops themselves. Imported by `compiled` only, and only when worth it."""
+"""The compiled loops: single passes that NumPy can only express as searches, sorts or several passes.
+
+Imported by `compiled` alone, and only when worth it. Each has a NumPy twin in `join` or `run` that gives the same
+answer; `tests/unit/kernel` holds them to it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-_Ints = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 
 def _loop(function: Any) -> Any:
@@ -16,76 +20,118 @@ def _loop(function: Any) -> Any:
 
 
 @_loop
-def member(probes: _Ints, run: _Ints) -> NDArray[np.bool_]:
-    """Which probes occur in `run`; gallops, so that sorted probes cost a pass and unsorted ones a search each."""
-    found = np.zeros(probes.size, np.bool_)
-    at = 0
-    last = -1
-    size = run.size
-    for i in range(probes.size):
-        key = probes[i]
-        if key < last:
-            at = 0
-        last = key
-        step = 1
-        low = at
-        while at < size and run[at] < key:
-            low = at + 1
-            at += step
-            step *= 2
-        high = min(at, size)
-        while low < high:
-            middle = (low + high) >> 1
-            if run[middle] < key:
-                low = middle + 1
-            else:
-                high = middle
-        at = low
-        found[i] = at < size and run[at] == key
-    return found
+def distinct(keys: Ints) -> int:
+    """Move the distinct values of a sorted array to its front; returns how many there are."""
+    if keys.size == 0:
+        return 0
+    last = keys[0]
+    n = 1
+    for i in range(1, keys.size):
+        key = keys[i]
+        if key != last:
+            keys[n] = key
+            last = key
+            n += 1
+    return n
 
 
 @_loop
-def merge(left: _Ints, right: _Ints) -> _Ints:
+def merge(left: Ints, right: Ints) -> Ints:
     out = np.empty(left.size + right.size, np.int64)
     i = 0
     j = 0
     n = 0
     while i < left.size and j < right.size:
-        if left[i] <= right[j]:
-            out[n] = left[i]
-            i += 1
-        else:
-            out[n] = right[j]
-            j += 1
+        a = left[i]
+        b = right[j]
+        take_left = a <= b
+        out[n] = a if take_left else b
+        i += take_left
+        j += not take_left
         n += 1
-    while i < left.size:
-        out[n] = left[i]
-        i += 1
-        n += 1
-    while j < right.size:
-        out[n] = right[j]
-        j += 1
-        n += 1
+    out[n : n + left.size - i] = left[i:]
+    n += left.size - i
+    out[n:] = right[j:]
     return out
 
 
 @_loop
-def expand(starts: _Ints, stops: _Ints, total: int) -> tuple[_Ints, _Ints]:
+def directory(keys: Ints, shift: int, buckets: int) -> NDArray[np.uint32]:
+    """Where each stretch of keys with equal `key >> shift` begins."""
+    starts = np.zeros(buckets + 1, np.uint32)
+    for i in range(keys.size):
+        starts[(keys[i] >> shift) + 1] += np.uint32(1)
+    for bucket in range(buckets):
+        starts[bucket + 1] += starts[bucket]
+    return starts
+
+
+@_loop
+def _lower_bound(keys: Ints, starts: NDArray[np.uint32], shift: int, key: int) -> int:
+    """The first position whose key is not below `key`."""
+    bucket = key >> shift
+    low = np.int64(starts[bucket])
+    high = np.int64(starts[bucket + 1])
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@_loop
+def member(keys: Ints, starts: NDArray[np.uint32], shift: int, probes: Ints) -> NDArray[np.bool_]:
+    found = np.zeros(probes.size, np.bool_)
+    for i in range(probes.size):
+        at = _lower_bound(keys, starts, shift, probes[i])
+        found[i] = at < keys.size and keys[at] == probes[i]
+    return found
+
+
+@_loop
+def ranges(keys: Ints, starts: NDArray[np.uint32], shift: int, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    begins = np.empty(low.size, np.int64)
+    ends = np.empty(low.size, np.int64)
+    for i in range(low.size):
+        at = _lower_bound(keys, starts, shift, low[i])
+        begins[i] = at
+        last = high[i]
+        if at < keys.size and keys[at] <= last:
+            # Most ranges are short: look a few keys ahead before searching.
+            stop = min(at + 8, keys.size)
+            at += 1
+            while at < stop and keys[at] <= last:
+                at += 1
+            if at == stop and at < keys.size and keys[at] <= last:
+                at = _lower_bound(keys, starts, shift, last)
+                if at < keys.size and keys[at] == last:
+                    at += 1
+        ends[i] = at
+    return begins, ends
+
+
+@_loop
+def expand(keys: Ints, begins: Ints, ends: Ints, total: int) -> tuple[Ints, Ints]:
+    """For every range, its row number and the keys in it."""
     rows = np.empty(total, np.int64)
-    positions = np.empty(total, np.int64)
+    found = np.empty(total, np.int64)
     n = 0
-    for i in range(starts.size):
-        for position in range(starts[i], stops[i]):
+    for i in range(begins.size):
+        for position in range(begins[i], ends[i]):
             rows[n] = i
-            positions[n] = position
+            found[n] = keys[position]
             n += 1
-    return rows, positions
+    return rows, found
 
 
 def warm() -> None:
     """Compile or load every loop for the types it is called with."""
     one = np.ones(1, np.int64)
-    member(one, one)
+    starts = directory(one, 0, 2)
+    distinct(one)
     merge(one, one)
-    expand(one, one, 0)
+    member(one, starts, 0, one)
+    ranges(one, starts, 0, one, one)
+    expand(one, one, one, 0)

@@ -22,6 +22,7 @@ import numpy as np
 
 from sempre.kernel import join
 from sempre.kernel.layout import Column, Field, Keys, Packing, fields_covering, packing
+from sempre.kernel.run import Run
 
 Order = tuple[int, ...]
 
@@ -32,44 +33,45 @@ SMALL_RUN = 512
 DEAD_SHARE = 8
 
 
-def _push(runs: tuple[Keys, ...], run: Keys) -> tuple[Keys, ...]:
-    while runs and (runs[-1].size <= MERGE_RATIO * run.size or runs[-1].size + run.size <= SMALL_RUN):
-        run = join.merge(runs[-1], run)
+def _push(runs: tuple[Run, ...], keys: Keys) -> tuple[Run, ...]:
+    while runs and (runs[-1].size <= MERGE_RATIO * keys.size or runs[-1].size + keys.size <= SMALL_RUN):
+        keys = join.merge(runs[-1].keys, keys)
         runs = runs[:-1]
-    return (*runs, run)
+    return (*runs, Run(keys))
 
 
 class Trace:
     """An immutable set of rows of one relation, indexed by one or more column orders."""
 
-    __slots__ = ("dead", "fields", "orders", "packing", "size")
+    __slots__ = ("dead", "orders", "own", "packing", "size")
 
     def __init__(
         self,
-        fields: tuple[Field, ...],
-        orders: dict[Order, tuple[Keys, ...]],
+        packing: Packing,
+        orders: dict[Order, tuple[Run, ...]],
         size: int,
         dead: Trace | None = None,
     ) -> None:
-        self.fields = fields
+        self.packing = packing
+        self.own: Order = packing.order
         self.orders = orders
         self.size = size
         self.dead = dead
-        self.packing: Packing = packing(fields, tuple(range(len(fields))))
 
     @staticmethod
     def empty(fields: tuple[Field, ...], orders: Iterable[Order] = ()) -> Trace:
         own = tuple(range(len(fields)))
-        return Trace(fields, {order: () for order in (own, *orders)}, 0)
+        return Trace(packing(fields, own), {order: () for order in (own, *orders)}, 0)
 
     @staticmethod
     def of(rows: RowSet, orders: Iterable[Order] = ()) -> Trace:
         """A trace of these rows, indexed by `orders` as well."""
-        return Trace.empty(rows.packing.fields, orders).adding(rows)
+        plain = Trace(rows.packing, {rows.packing.order: (Run(rows.keys),)}, len(rows))
+        return plain.indexed(orders)
 
     @property
-    def own(self) -> Order:
-        return self.packing.order
+    def fields(self) -> tuple[Field, ...]:
+        return self.packing.fields
 
     def __len__(self) -> int:
         return self.size
@@ -78,7 +80,7 @@ class Trace:
         """All rows, sorted."""
         keys = merged(self.orders[self.own], self.packing)
         if self.dead is not None:
-            keys = join.without(keys, merged(self.dead.orders[self.own], self.packing))
+            keys = _without(keys, self.dead.orders[self.own])
         return RowSet(self.packing, keys)
 
     # ------------------------------------------------------------------------------------------- new versions
@@ -91,9 +93,9 @@ class Trace:
         runs = dict(self.orders)
         for order in missing:
             target = self.packing.reordered(order)
-            runs[order] = tuple(_reordered(run, self.packing, target) for run in self.orders[self.own])
+            runs[order] = tuple(Run(_reordered(run.keys, self.packing, target)) for run in self.orders[self.own])
         dead = None if self.dead is None else self.dead.indexed(missing)
-        return Trace(self.fields, runs, self.size, dead)
+        return Trace(self.packing, runs, self.size, dead)
 
     def adding(self, rows: RowSet) -> Trace:
         """This trace with `rows`, none of which it holds."""
@@ -112,7 +114,7 @@ class Trace:
         rows = rows.repacked(self.packing)
         dead = self.dead or Trace.empty(self.fields, self.orders)
         dead = dead.adding(rows)
-        left = Trace(self.fields, self.orders, self.size - rows.keys.size, dead)
+        left = Trace(self.packing, self.orders, self.size - rows.keys.size, dead)
         return left._purged() if dead.size * DEAD_SHARE > self.size else left
 
     def widened(self, fields: tuple[Field, ...]) -> Trace:
@@ -122,16 +124,16 @@ class Trace:
         orders = {}
         for order, runs in self.orders.items():
             source, target = self.packing.reordered(order), packing(fields, order)
-            orders[order] = tuple(target.pack(source.columns(run), run.size) for run in runs)
+            orders[order] = tuple(Run(target.pack(source.columns(run.keys), run.size)) for run in runs)
         dead = None if self.dead is None else self.dead.widened(fields)
-        return Trace(fields, orders, self.size, dead)
+        return Trace(packing(fields, self.own), orders, self.size, dead)
 
     def _pushed(self, keys: Keys) -> Trace:
         orders = {}
         for order, runs in self.orders.items():
             run = keys if order == self.own else _reordered(keys, self.packing, self.packing.reordered(order))
             orders[order] = _push(runs, run)
-        return Trace(self.fields, orders, self.size + keys.size, self.dead)
+        return Trace(self.packing, orders, self.size + keys.size, self.dead)
 
     def _adding_repacked(self, rows: RowSet) -> Trace:
         fields = fields_covering(rows.packing.columns(rows.keys), self.fields)
@@ -145,7 +147,7 @@ class Trace:
             return self._pushed(rows.keys)
         dead = self.dead.removing(RowSet(rows.packing, rows.keys[again]))._purged()
         fresh = rows.keys[~again]
-        alive = Trace(self.fields, self.orders, self.size + int(again.sum()), dead if dead.size else None)
+        alive = Trace(self.packing, self.orders, self.size + int(again.sum()), dead if dead.size else None)
         return alive._pushed(fresh) if fresh.size else alive
 
     def _purged(self) -> Trace:
@@ -155,8 +157,8 @@ class Trace:
         orders = {}
         for order, runs in self.orders.items():
             layout = self.packing.reordered(order)
-            orders[order] = (join.without(merged(runs, layout), merged(self.dead.orders[order], layout)),)
-        return Trace(self.fields, orders, self.size)
+            orders[order] = (Run(_without(merged(runs, layout), self.dead.orders[order])),)
+        return Trace(self.packing, orders, self.size)
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -176,7 +178,7 @@ class Trace:
     def _holds(self, keys: Keys) -> join.Mask:
         found: join.Mask | None = None
         for run in self.orders[self.own]:
-            hit = join.member(keys, run)
+            hit = run.member(keys)
             found = hit if found is None else found | hit
         if found is None:
             return np.zeros(keys.size, np.bool_)
@@ -186,25 +188,37 @@ class Trace:
 
     def count(self, order: Order, low: Keys, high: Keys, exact: bool) -> Column:
         """How many rows lie within each pair of bounds; `exact` when the bounds are equal."""
-        total: Column = np.zeros(low.size, np.int64)
+        total: Column | None = None
         for run in self.orders[order]:
             if exact:
-                total += join.member(low, run)
+                hits = run.member(low).view(np.int8)
             else:
-                starts, stops = join.ranges(run, low, high)
-                total += stops - starts
+                starts, stops = run.ranges(low, high)
+                hits = stops - starts
+            total = hits.astype(np.int64) if total is None else total + hits
+        if total is None:
+            return np.zeros(low.size, np.int64)
         if self.dead is not None:
             total -= self.dead.count(order, low, high, exact)
         return total
 
 
-def merged(runs: Sequence[Keys], layout: Packing) -> Keys:
+def merged(runs: Sequence[Run], layout: Packing) -> Keys:
     """The runs as one sorted array."""
     if not runs:
         return np.empty(0, layout.dtype)
-    keys = runs[-1]
+    keys = runs[-1].keys
     for run in reversed(runs[:-1]):
-        keys = join.merge(run, keys)
+        keys = join.merge(run.keys, keys)
+    return keys
+
+
+def _without(keys: Keys, runs: Sequence[Run]) -> Keys:
+    """The keys that occur in none of the runs."""
+    for run in runs:
+        found = run.member(keys)
+        if found.any():
+            keys = keys[~found]
     return keys
 
 

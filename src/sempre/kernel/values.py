@@ -13,10 +13,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sempre.kernel.layout import EMPTY, Column
-from sempre.kernel.trace import RowSet, Trace
 from sempre.kernel import join
-from sempre.kernel.layout import fields_covering, packing
+from sempre.kernel.layout import EMPTY, Column, fields_covering, packing
+from sempre.kernel.trace import RowSet, Trace
 
 
 class Symbols:
@@ -100,9 +99,9 @@ class Records:
             return codes
         low, high = index.packing.bounds([column[rows] for column in columns], rows.size)
         for run in index.orders[index.own]:
-            starts, stops = join.ranges(run, low, high)
+            starts, stops = run.ranges(low, high)
             hit = np.flatnonzero(stops > starts)
-            codes[rows[hit]] = index.packing.unpack(run[starts[hit]], self._arity)
+            codes[rows[hit]] = index.packing.unpack(run.keys[starts[hit]], self._arity)
         return codes
 
     def _append(self, columns: Sequence[Column], size: int) -> Column:

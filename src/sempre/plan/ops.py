@@ -23,6 +23,9 @@ Order = tuple[int, ...]
 class Read(Enum):
     """Which version of a relation a step reads."""
 
+    # Views are looked up by version in every round: the identity is enough, and quick.
+    __hash__ = object.__hash__
+
     OLD = "old"
     DELTA = "delta"
     NEW = "new"

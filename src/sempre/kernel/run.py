@@ -1,0 +1,87 @@
+"""A run: sorted distinct keys that never change, and how to find things in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sempre.kernel import compiled
+from sempre.kernel.join import Mask, Rows
+from sempre.kernel.layout import Keys
+
+# Keys per bucket of the directory, as a power of two.
+BUCKET_BITS = 2
+# A directory is built once this many probes per key were made: it costs a pass over the run.
+PROBES_PER_KEY = 1 / 32
+
+
+class Run:
+    """Sorted distinct keys.
+
+    Searching for a few keys costs a binary search each. Once a run is probed a lot, a directory of its leading bits
+    is built, which leaves a few comparisons a probe.
+    """
+
+    __slots__ = ("_directory", "_probed", "_shift", "keys", "size")
+
+    def __init__(self, keys: Keys) -> None:
+        self.keys = keys
+        self.size = int(keys.size)
+        self._probed = 0
+        self._shift = 0
+        self._directory: NDArray[np.uint32] | None = None
+
+    def _loops(self, probes: int) -> Any:
+        """The compiled loops, with the directory ready, or None."""
+        if self.keys.dtype != np.int64:
+            return None
+        loops = compiled.loops(probes)
+        if loops is None or self._directory is not None:
+            return loops
+        self._probed += probes
+        if self._probed < self.size * PROBES_PER_KEY or not self.size:
+            return None
+        last = int(self.keys[-1])
+        self._shift = max(0, last.bit_length() - max(self.size.bit_length() - BUCKET_BITS, 1))
+        # One bucket more than the last key needs: probes beyond it are clipped there.
+        self._directory = loops.directory(self.keys, self._shift, (last >> self._shift) + 2)
+        return loops
+
+    def member(self, probes: Keys) -> Mask:
+        """Which probes occur."""
+        if not self.size:
+            return np.zeros(probes.size, np.bool_)
+        loops = self._loops(probes.size)
+        if loops is not None:
+            return np.asarray(loops.member(self.keys, self._directory, self._shift, self._clipped(probes)))
+        at = self.keys.searchsorted(probes)
+        # A probe beyond the last key finds position `size`; comparing it with the last key is still a correct "no".
+        np.minimum(at, self.size - 1, out=at)
+        return np.asarray(self.keys.take(at) == probes)
+
+    def ranges(self, low: Keys, high: Keys) -> tuple[Rows, Rows]:
+        """For every pair of bounds, the positions `begin:end` of the keys within them."""
+        loops = self._loops(low.size)
+        if loops is not None:
+            found = loops.ranges(self.keys, self._directory, self._shift, self._clipped(low), self._clipped(high))
+            return found[0], found[1]
+        return self.keys.searchsorted(low), self.keys.searchsorted(high, side="right")
+
+    def _clipped(self, probes: Keys) -> Keys:
+        """Probes with everything beyond the last key moved just past it, where the directory still reaches."""
+        return np.minimum(probes, self.keys[-1] + 1)
+
+    def expand(self, begins: Rows, ends: Rows) -> tuple[Rows, Keys]:
+        """For every range, its row number and the keys in it."""
+        hits = ends - begins
+        total = int(hits.sum())
+        loops = compiled.loops(total)
+        if loops is not None and self.keys.dtype == np.int64:
+            rows, keys = loops.expand(self.keys, begins, ends, total)
+            return rows, keys
+        rows = np.arange(hits.size).repeat(hits)
+        positions = np.arange(total)
+        positions += (begins - hits.cumsum() + hits).take(rows)
+        return rows, self.keys.take(positions)
