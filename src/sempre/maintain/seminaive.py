@@ -74,10 +74,10 @@ class Fixpoint:
         """One round: what the recursive rules derive from `delta` and `new` does not have."""
         views, backend = self._views, self._backend
         for name, rows in delta.items():
-            views[name, Read.DELTA] = backend.view(backend.version(rows, self._orders.get((name, Read.DELTA), ())))
+            views[name, Read.ONLY] = backend.view(backend.version(rows, self._orders.get((name, Read.ONLY), ())))
         for name in self._stratum.relations:
-            views[name, Read.OLD] = backend.view(old[name])
-            views[name, Read.NEW] = backend.view(new[name])
+            views[name, Read.BOTH] = backend.view(old[name])
+            views[name, Read.HERE] = backend.view(new[name])
         following: dict[str, Rows] = {}
         for head, ready in self._ready.items():
             plans = [executable for reads, executable in ready if reads in delta]
@@ -111,7 +111,7 @@ class Fixpoint:
         self._orders = self._plans.needed_orders(every)
         for (name, read), orders in self._orders.items():
             if name in old:
-                if read is not Read.DELTA:
+                if read is not Read.ONLY:
                     old[name] = old[name].indexed(orders)
             else:
                 state[name] = state[name].indexed(orders)

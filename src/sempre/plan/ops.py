@@ -3,10 +3,11 @@
 A `Plan` evaluates one rule: its steps extend a table of variable bindings from left to right, one row per partial
 instance, and its head turns each full row into a fact. Nothing in a plan says how or where it runs.
 
-Each positive atom reads a named version of its relation (`Read`). The delta plans of a rule have one pivot, which
-reads `DELTA`; what stands left of the pivot in the rule reads `NEW` and what stands right of it reads `OLD`, whatever
-order the steps are taken in. So every instance that involves new facts is found exactly once, by the plan of its last
-new atom.
+A plan with a pivot finds the instances that hold *here* and not *there*, where here and there are two states of the
+database: new and old to find what was gained, old and new to find what was lost, the state with and without the last
+round's facts in semi-naive evaluation. Each such instance is found exactly once, by the plan of the first literal, in
+rule order, that does not hold there: literals left of the pivot hold in both states, the pivot holds here only, what
+stands right of it holds here. In which order the steps are taken does not matter.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ Order = tuple[int, ...]
 
 
 class Read(Enum):
-    """Which version of a relation a step reads."""
+    """Which version of a relation a step reads: the one here, the one there, their intersection, or here minus there."""
 
     # Views are looked up by version in every round: the identity is enough, and quick.
     __hash__ = object.__hash__
 
-    OLD = "old"
-    DELTA = "delta"
-    NEW = "new"
+    HERE = "here"
+    THERE = "there"
+    BOTH = "both"
+    ONLY = "only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ Step: TypeAlias = Probe | Filter | Assign | TakeApart | Absent | Reduce
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to evaluate `rule`. `pivot` is the index of the body literal that reads `DELTA`, or None for a full run."""
+    """How to evaluate `rule`. `pivot` is the body literal that holds here only, or None to evaluate all of it here."""
 
     rule: NormalRule
     pivot: int | None

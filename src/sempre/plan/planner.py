@@ -30,11 +30,11 @@ class Statistics(Protocol):
 
 
 def reads_for(body: Sequence[Literal], pivot: int | None) -> tuple[Read, ...]:
-    """The version each literal reads: NEW left of the pivot, OLD right of it; without a pivot all NEW."""
+    """The version each literal reads: both left of the pivot, here right of it; without a pivot all here."""
     if pivot is None:
-        return (Read.NEW,) * len(body)
+        return (Read.HERE,) * len(body)
     return tuple(
-        Read.NEW if index < pivot else Read.DELTA if index == pivot else Read.OLD for index in range(len(body))
+        Read.BOTH if index < pivot else Read.ONLY if index == pivot else Read.HERE for index in range(len(body))
     )
 
 
@@ -239,7 +239,7 @@ def _step(literal: Literal, context: _Context) -> Step:
 
 def _nested_steps(literal: Not | Fold, needed: frozenset[str], context: _Context) -> tuple[Step, ...]:
     shared = frozenset(var.name for var in literal.shared)
-    reads = (context.read,) * len(literal.body)
+    reads = (Read.HERE,) * len(literal.body)
     return order_steps(literal.body, reads, shared, needed, context.statistics, context.orders)
 
 
