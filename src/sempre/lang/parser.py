@@ -7,8 +7,6 @@ would be a dependency of every start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 
 from sempre.diagnostics import DataError, Diagnostic, ProgramError, Span
@@ -19,9 +17,7 @@ from sempre.lang.syntax import (
     Atom, Change, Float, Formula, Head, Item, Nil, Number, Program, Record, Rule, String, Subsumption, Term, Truth,
     Unsigned,
 )  # fmt: skip
-
-# Deeper trees would exhaust the stack of the passes that walk them.
-DEEPEST = 100
+from sempre.lang.walk import DEEPEST, is_too_deep
 
 Plan = tuple[tuple[int, tuple[int, ...]], ...]
 
@@ -230,29 +226,6 @@ def is_constant(term: Term) -> bool:
     if isinstance(term, Record):
         return all(is_constant(argument) for argument in term.args)
     return isinstance(term, Number | Unsigned | Float | String | Nil)
-
-
-def is_too_deep(node: object) -> bool:
-    """Whether a tree of nodes is deeper than the passes can walk."""
-    level: list[object] = [node]
-    for _ in range(DEEPEST):
-        level = [child for parent in level for child in children(parent)]
-        if not level:
-            return False
-    return True
-
-
-def children(node: object) -> Iterator[object]:
-    """The nodes directly below `node`, those inside tuples included."""
-    if isinstance(node, tuple):
-        yield from (child for child in node if is_dataclass(child) or isinstance(child, tuple))
-    elif is_dataclass(node) and not isinstance(node, Span | type):
-        for field in fields(node):
-            value = getattr(node, field.name)
-            if isinstance(value, tuple):
-                yield from children(value)
-            elif is_dataclass(value) and not isinstance(value, Span):
-                yield value
 
 
 def _directive_hint(name: str) -> str:

@@ -139,7 +139,7 @@ def formula_text(formula: Formula, nested: bool = False) -> str:
         case Comparison(op, left, right):
             if op in ("match", "contains"):
                 return f"{op}({term_text(left)}, {term_text(right)})"
-            return f"{_left_operand(left)} {op} {term_text(right, 1)}"
+            return f"{term_text(left)} {op} {term_text(right)}"
         case Negation(body):
             return "!" + formula_text(body, nested=True)
         case Truth(value):
@@ -149,11 +149,6 @@ def formula_text(formula: Formula, nested: bool = False) -> str:
         case Disjunction(parts):
             text = " ; ".join(formula_text(part, nested=isinstance(part, Disjunction)) for part in parts)
     return f"({text})" if nested else text
-
-
-def _left_operand(term: Term) -> str:
-    """The left side of a comparison: `!x = y` would be read as a negated comparison, so `lnot` is spelled out."""
-    return term_text(term, 1)
 
 
 def _atom_text(atom: Atom) -> str:
@@ -179,7 +174,7 @@ def item_text(item: Item) -> str:
             return _rule_text(item)
         case Subsumption():
             head = f"{_atom_text(item.lesser)} <= {_atom_text(item.greater)}"
-            return f"{head} :- {formula_text(item.body)}." + _plan_text(item.plan)
+            return f"{head} :-{_body_text(item.body, len(head))}." + _plan_text(item.plan)
         case RelationDecl():
             return _relation_text(item)
         case TypeDecl():
@@ -205,9 +200,16 @@ def _rule_text(rule: Rule) -> str:
     heads = ", ".join(head_text(head) for head in rule.heads)
     if rule.is_fact:
         return f"{heads}." + _plan_text(rule.plan)
-    body = formula_text(rule.body)
-    separator = " :-\n    " if len(heads) + len(body) > _WIDE else " :- "
-    return f"{heads}{separator}{body}." + _plan_text(rule.plan)
+    return f"{heads} :-{_body_text(rule.body, len(heads))}." + _plan_text(rule.plan)
+
+
+def _body_text(body: Formula, before: int) -> str:
+    """The body of a rule; a long conjunction gets a line for each part."""
+    text = formula_text(body)
+    if before + len(text) <= _WIDE:
+        return " " + text
+    parts = body.parts if isinstance(body, Conjunction) else ()
+    return "\n    " + (",\n    ".join(formula_text(part, nested=True) for part in parts) or text)
 
 
 def _plan_text(plan: tuple[tuple[int, tuple[int, ...]], ...]) -> str:
