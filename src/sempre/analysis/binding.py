@@ -1,0 +1,204 @@
+"""Groundedness: every variable gets its value from somewhere before it is used.
+
+A variable is bound by a positive atom, by `=` with a term whose variables are bound, by taking apart a bound record,
+or as the result of an aggregate. `bind` finds the least set of variables that this closes under.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from sempre.analysis.alternatives import literals_of
+from sempre.analysis.draft import Clause, Draft
+from sempre.analysis.naming import shown
+from sempre.analysis.scopes import Names, aggregates_of, clause_scope, deep_names, direct_names
+from sempre.diagnostics import Diagnostic
+from sempre.lang.syntax import Aggregate, Atom, Cast, Comparison, Formula, Negation, Record, Term, Truth, Variable
+from sempre.lang.walk import descend, direct_aggregates, direct_variables, variables
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a body binds; `patterns` has the ids of the record terms that `=` takes apart."""
+
+    names: Names
+    patterns: frozenset[int]
+
+
+def check_binding(draft: Draft) -> Draft:
+    """Pass: report variables that nothing binds."""
+    diagnostics: list[Diagnostic] = []
+    faulty = set(draft.faulty)
+    for clause in draft.clauses:
+        found = list(clause_problems(clause))
+        diagnostics += found
+        if found:
+            faulty.add(clause.rule)
+    return replace(draft, faulty=frozenset(faulty)).report(diagnostics)
+
+
+# ------------------------------------------------------------------------------------------------- binding
+
+
+def bind(body: Iterable[Formula], given: Names, scope: Names) -> Bound:
+    """The variables of `scope` that `body` binds once those in `given` are, and how it takes records apart."""
+    literals = tuple(body)
+    names = set(given)
+    patterns: set[int] = set()
+    for literal in literals:
+        if isinstance(literal, Atom):
+            names |= {name for arg in literal.args for name in pattern_names(arg)}
+    equalities = [literal for literal in literals if isinstance(literal, Comparison) and literal.op == "="]
+    while equalities:
+        waiting = [literal for literal in equalities if not _bind_equality(literal, names, scope, patterns)]
+        if len(waiting) == len(equalities):
+            break
+        equalities = waiting
+    return Bound(frozenset(names), frozenset(patterns))
+
+
+def _bind_equality(literal: Comparison, names: set[str], scope: Names, patterns: set[int]) -> bool:
+    """Bind one side of `=` by the other where that is possible; whether it was."""
+    for pattern, value in ((literal.left, literal.right), (literal.right, literal.left)):
+        if not is_evaluable(value, names, scope):
+            continue
+        inner = strip_casts(pattern)
+        if isinstance(inner, Record):
+            patterns.add(id(inner))
+        if isinstance(inner, Record | Variable):
+            names |= pattern_names(inner)
+            return True
+    return False
+
+
+def strip_casts(term: Term) -> Term:
+    while isinstance(term, Cast):
+        term = term.term
+    return term
+
+
+def pattern_names(term: Term) -> Names:
+    """The variables that matching `term` against a known value binds."""
+    inner = strip_casts(term)
+    if isinstance(inner, Variable):
+        return frozenset({inner.name})
+    if isinstance(inner, Record):
+        return frozenset(name for arg in inner.args for name in pattern_names(arg))
+    return frozenset()
+
+
+def is_evaluable(term: Term, names: set[str] | Names, scope: Names) -> bool:
+    """Whether a term has a value once `names` are bound; an aggregate needs what it shares with `scope`."""
+    needed = {variable.name for variable in direct_variables(term)}
+    for aggregate in direct_aggregates((term,)):
+        needed |= deep_names(aggregate) & scope
+    return needed <= names
+
+
+# -------------------------------------------------------------------------------------------------- checks
+
+
+def clause_problems(clause: Clause) -> Iterator[Diagnostic]:
+    """The unbound variables of a clause, each at its first place."""
+    head = clause.head.atom
+    scope = clause_scope((head, clause.body))
+    bound = bind(clause.body, frozenset(), scope)
+    context = _Context(clause, scope, bound)
+    seen: set[str] = set()
+    for variable in (*variables(head), *variables(clause.body)):
+        if variable.name in scope and variable.name not in bound.names and variable.name not in seen:
+            seen.add(variable.name)
+            yield context.unbound(variable)
+    yield from _inner_problems(clause.body, head.args, scope, context)
+
+
+def _inner_problems(
+    body: Iterable[Formula], terms: tuple[Term, ...], scope: Names, context: _Context
+) -> Iterator[Diagnostic]:
+    """The unbound variables of the scopes nested in a body; what belongs to an outer scope counts as bound."""
+    literals = tuple(body)
+    for literal in literals:
+        if isinstance(literal, Negation):
+            yield from _scope_problems(literals_of(literal.body), (), scope, context)
+    for aggregate in aggregates_of(literals, terms):
+        targets = () if aggregate.term is None else (aggregate.term,)
+        yield from _scope_problems(literals_of(aggregate.body), targets, scope, context)
+
+
+def _scope_problems(
+    body: tuple[Formula, ...], terms: tuple[Term, ...], outer: Names, context: _Context
+) -> Iterator[Diagnostic]:
+    if any(isinstance(literal, Truth) for literal in body):
+        return
+    own = direct_names((terms, body)) - outer
+    scope = own | outer
+    bound = bind(body, outer, scope)
+    seen: set[str] = set()
+    for variable in (*variables(terms), *variables(body)):
+        if variable.name in own and variable.name not in bound.names and variable.name not in seen:
+            seen.add(variable.name)
+            yield context.unbound_inside(variable)
+    yield from _inner_problems(body, terms, scope, context)
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What messages about one clause draw on."""
+
+    clause: Clause
+    scope: Names
+    bound: Bound
+
+    def unbound(self, variable: Variable) -> Diagnostic:
+        name = shown(variable.name)
+        if name == "_":
+            return _stray(variable)
+        aggregate = self.witness(variable.name)
+        if aggregate is not None:
+            hint = f"Bind `{name}` outside: join the result of the aggregate with an atom that has `{name}`."
+            message = f"`{name}` is bound inside an aggregate and used outside"
+            notes = ((aggregate.span, "the aggregate is here"),)
+            return Diagnostic("E205", message, variable.span, hint=hint, notes=notes)
+        in_head = variable.name in direct_names(self.clause.head.atom)
+        message = f"head variable `{name}` is not bound by the body" if in_head else f"variable `{name}` is not bound"
+        return Diagnostic("E201", message, variable.span, detail=_DETAIL, hint=self.hint(name))
+
+    def unbound_inside(self, variable: Variable) -> Diagnostic:
+        if shown(variable.name) == "_":
+            return _stray(variable)
+        message = f"variable `{shown(variable.name)}` is not bound"
+        return Diagnostic("E201", message, variable.span, detail=_DETAIL, hint=self.hint(shown(variable.name)))
+
+    def witness(self, name: str) -> Aggregate | None:
+        """The aggregate that binds `name` inside, if there is one."""
+        for node in descend((self.clause.head.atom, self.clause.body)):
+            if isinstance(node, Aggregate):
+                inner = bind(literals_of(node.body), self.bound.names, self.scope)
+                if name in inner.names:
+                    return node
+        return None
+
+    def hint(self, name: str) -> str:
+        """A bound variable that is used nowhere else, or a near one, or where a binding may come from."""
+        counts: dict[str, list[Variable]] = {}
+        for variable in variables((self.clause.head.atom, self.clause.body)):
+            counts.setdefault(variable.name, []).append(variable)
+        bound = {key: found[0] for key, found in counts.items() if key in self.bound.names and shown(key) != "_"}
+        lonely = [key for key in bound if len(counts[key]) == 1]
+        near = get_close_matches(name, lonely, 1, 0.0) or get_close_matches(name, list(bound), 1)
+        if not near:
+            return f"Use `{name}` in a positive atom of the body."
+        place = bound[near[0]].span
+        state = "bound and unused" if near[0] in lonely else "bound"
+        text = shown(near[0])
+        return f"Variable `{text}` ({place.line}:{place.column}) is {state}. Did you mean `{text}`?"
+
+
+_DETAIL = "A variable is bound by a positive atom, or by `=` with a term whose variables are bound."
+
+
+def _stray(variable: Variable) -> Diagnostic:
+    hint = "`_` matches any value in an atom or a record; elsewhere, name a variable that is bound."
+    return Diagnostic("E212", "`_` has no value here", variable.span, hint=hint)

@@ -1,0 +1,68 @@
+"""From a parsed program to a checked one: the passes, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sempre.analysis.binding import check_binding
+from sempre.analysis.clauses import make_clauses
+from sempre.analysis.draft import Draft
+from sempre.analysis.inlining import choose_inlined
+from sempre.analysis.model import CheckedProgram
+from sempre.analysis.names import check_names, resolve_locations
+from sempre.analysis.normalize import normalize
+from sempre.analysis.relations import resolve_relations, resolve_types
+from sempre.analysis.strata import check_strata, stratify
+from sempre.analysis.support import check_deletions, refuse_unsupported
+from sempre.analysis.typing import check_types
+from sempre.diagnostics import ProgramError
+from sempre.lang.syntax import Pragma, Program
+
+Pass = Callable[[Draft], Draft]
+
+
+def stop_on_errors(draft: Draft) -> Draft:
+    """Pass: raise with everything found so far, if any of it is an error."""
+    errors = [diagnostic for diagnostic in draft.diagnostics if diagnostic.severity == "error"]
+    if errors:
+        raise ProgramError(errors, draft.sources)
+    return draft
+
+
+PASSES: tuple[Pass, ...] = (
+    refuse_unsupported,
+    check_deletions,
+    resolve_types,
+    resolve_relations,
+    check_names,
+    resolve_locations,
+    choose_inlined,
+    check_strata,
+    make_clauses,
+    check_types,
+    check_binding,
+    stop_on_errors,
+    normalize,
+    stratify,
+)
+
+
+def check(program: Program, sources: dict[str, str], semantics: str | None = None) -> CheckedProgram:
+    """The program in normal form; raises `ProgramError` with every error it has.
+
+    `sources` maps file names to texts, for messages. `semantics` overrides the program's own pragma.
+    """
+    pragmas = {item.key: item.value for item in program.items if isinstance(item, Pragma)}
+    draft = Draft(program, semantics or pragmas.get("semantics", "stratified"), sources)
+    for pass_ in PASSES:
+        draft = pass_(draft)
+    return CheckedProgram(
+        relations={name: relation for name, relation in draft.relations.items() if name not in draft.inlined},
+        types=draft.types.types,
+        facts=draft.facts,
+        rules=draft.rules,
+        strata=draft.strata,
+        pragmas=pragmas,
+        warnings=draft.diagnostics,
+        sources=sources,
+    )

@@ -1,0 +1,60 @@
+"""What the passes hand on to each other: a program on its way to being checked.
+
+Every pass is a function from a draft to a draft. Nothing is changed in place; findings are added to `diagnostics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from sempre.analysis.model import Fact, NormalRule, Relation, Stratum
+from sempre.analysis.type_table import TypeTable
+from sempre.diagnostics import Diagnostic
+from sempre.lang.syntax import Formula, Head, Program, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One alternative of one head of a rule.
+
+    `body` has atoms, comparisons and negations of conjunctions of such; no `;`, no `true`. Every variable belongs to
+    one scope, `_` included: names that are not in the source have a `#`.
+    """
+
+    rule: int
+    source: Rule
+    head: Head
+    body: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The state between two passes.
+
+    `faulty` has the rules that later passes should not touch. `written` has the clauses as the user wrote them,
+    `clauses` with inlined relations expanded and the rules of those relations gone.
+    """
+
+    program: Program
+    semantics: str
+    sources: dict[str, str]
+    types: TypeTable = field(default_factory=TypeTable)
+    relations: dict[str, Relation] = field(default_factory=dict)
+    inlined: frozenset[str] = frozenset()
+    written: tuple[Clause, ...] = ()
+    clauses: tuple[Clause, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    rules: tuple[NormalRule, ...] = ()
+    strata: tuple[Stratum, ...] = ()
+    faulty: frozenset[int] = frozenset()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    def report(self, found: Iterable[Diagnostic]) -> Draft:
+        """This draft with more findings, each once."""
+        return replace(self, diagnostics=tuple(dict.fromkeys((*self.diagnostics, *found))))
+
+    def numbered_rules(self) -> list[tuple[int, Rule]]:
+        """The rules of the program that names are right in, with their numbers."""
+        return [(number, rule) for number, rule in enumerate(self.program.rules()) if number not in self.faulty]
+

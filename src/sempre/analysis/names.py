@@ -1,0 +1,123 @@
+"""Names: every relation, functor and type that a rule mentions exists and is used with its arity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sempre.analysis.draft import Draft
+from sempre.analysis.functors import FUNCTORS
+from sempre.analysis.model import Relation
+from sempre.analysis.naming import counted, nearest
+from sempre.analysis.type_table import unknown_type
+from sempre.diagnostics import Diagnostic
+from sempre.lang.operators import AGGREGATES
+from sempre.lang.syntax import Apply, Atom, Cast, Component, Directive, Instantiation, Rule
+from sempre.lang.walk import descend
+
+
+def check_names(draft: Draft) -> Draft:
+    """Pass: report unknown names and wrong arities; rules that have them are faulty."""
+    diagnostics = list(_directive_problems(draft))
+    faulty = set(draft.faulty)
+    for number, rule in enumerate(draft.program.rules()):
+        found = list(_rule_problems(rule, draft))
+        diagnostics += found
+        if found:
+            faulty.add(number)
+    return replace(draft, faulty=frozenset(faulty)).report(diagnostics)
+
+
+def resolve_locations(draft: Draft) -> Draft:
+    """Pass: a relation's location, from its declaration or else from the atoms; they must agree."""
+    relations = dict(draft.relations)
+    diagnostics: list[Diagnostic] = []
+    for rule in draft.program.rules():
+        for atom in (node for node in descend(rule) if isinstance(node, Atom)):
+            relation = relations.get(atom.relation)
+            if relation is None or atom.location is None or atom.location >= relation.arity:
+                continue
+            if relation.location is None:
+                relations[relation.name] = replace(relation, location=atom.location)
+            elif relation.location != atom.location:
+                diagnostics.append(_misplaced(atom, relation))
+    return replace(draft, relations=relations).report(diagnostics)
+
+
+def _misplaced(atom: Atom, relation: Relation) -> Diagnostic:
+    assert relation.location is not None
+    column = relation.columns[relation.location]
+    message = f"the location of `{relation.name}` is its column `{column}`"
+    hint = f"Write `@` before argument {relation.location + 1}."
+    return Diagnostic("E208", message, atom.span, hint=hint, notes=((relation.span, "declared here"),))
+
+
+def _directive_problems(draft: Draft) -> Iterator[Diagnostic]:
+    for item in draft.program.items:
+        if isinstance(item, Directive):
+            for name in item.relations:
+                if name not in draft.relations and not _is_of_component(name, draft):
+                    yield Diagnostic("E202", f"unknown relation `{name}`", item.span, hint=_hint(name, draft))
+
+
+def _is_of_component(name: str, draft: Draft) -> bool:
+    """Whether a name may come from a component, which is reported already."""
+    return "." in name and any(isinstance(item, Component | Instantiation) for item in draft.program.items)
+
+
+def _hint(name: str, draft: Draft) -> str:
+    return nearest(name, draft.relations) or f"Declare it with `.decl {name}(...)`."
+
+
+def _rule_problems(rule: Rule, draft: Draft) -> Iterator[Diagnostic]:
+    for node in descend(rule):
+        match node:
+            case Atom():
+                yield from _atom_problems(node, draft)
+            case Apply():
+                yield from _call_problems(node, draft)
+            case Cast() if node.type_name not in draft.types.types and node.type_name not in draft.types.broken:
+                yield unknown_type(node.type_name, node.span, draft.types.types)
+            case _:
+                pass
+
+
+def _atom_problems(atom: Atom, draft: Draft) -> Iterator[Diagnostic]:
+    relation = draft.relations.get(atom.relation)
+    if relation is None:
+        if atom.relation in FUNCTORS and not _is_of_component(atom.relation, draft):
+            hint = f"`{atom.relation}` is a functor: compare its result, as in `x = {atom.relation}(...)`."
+            yield Diagnostic("E202", f"unknown relation `{atom.relation}`", atom.span, hint=hint)
+        elif not _is_of_component(atom.relation, draft):
+            yield Diagnostic("E202", f"unknown relation `{atom.relation}`", atom.span, hint=_hint(atom.relation, draft))
+    elif len(atom.args) != relation.arity:
+        message = f"`{atom.relation}` has {counted(relation.arity, 'column')}, not {len(atom.args)}"
+        columns = ", ".join(relation.columns)
+        hint = f"It is declared as `{relation.name}({columns})`."
+        yield Diagnostic("E203", message, atom.span, hint=hint, notes=((relation.span, "declared here"),))
+
+
+def _call_problems(call: Apply, draft: Draft) -> Iterator[Diagnostic]:
+    functor = FUNCTORS.get(call.functor)
+    if functor is not None:
+        if functor.least <= len(call.args) <= functor.most:
+            return
+        message = f"`{call.functor}` takes {functor.takes()}, not {len(call.args)}"
+        hint = _aggregate_hint(call) if call.functor in AGGREGATES else ""
+        yield Diagnostic("E211", message, call.span, hint=hint)
+    elif call.functor == "range":
+        hint = "Make a relation that counts: `n(0). n(i + 1) :- n(i), i < 9.`"
+        yield Diagnostic("E127", "the functor `range` is not supported", call.span, hint=hint)
+    elif call.functor in draft.relations:
+        hint = f"Write `{call.functor}(...)` as a literal of its own and join by a variable."
+        yield Diagnostic("E210", f"`{call.functor}` is a relation, not a functor", call.span, hint=hint)
+    else:
+        hint = _aggregate_hint(call) if call.functor in AGGREGATES else nearest(call.functor, FUNCTORS)
+        yield Diagnostic("E210", f"unknown functor `{call.functor}`", call.span, hint=hint)
+
+
+def _aggregate_hint(call: Apply) -> str:
+    name = call.functor
+    term = "" if name == "count" else " x"
+    whole = f"; as a whole argument of a head, `{name}(x)` aggregates" if name != "mean" else ""
+    return f"To aggregate, write `{name}{term} : {{ ... }}`{whole}."

@@ -1,0 +1,115 @@
+"""Scopes: which variables a negation or an aggregate shares with what surrounds it.
+
+A rule, every negation in it, and every aggregate is a scope. A variable belongs to the outermost scope that mentions
+it directly, that is, outside the negations and aggregates in it. Two more cases belong to the surrounding scope, since
+the writer plainly means one value: a variable in two negations side by side, and one in a negation and in an aggregate.
+Aggregates side by side may use one name for different variables, as is usual.
+
+`separate` gives the variables of inner scopes, and every `_`, a name with a `#` in it that no other scope has. So what
+has no `#` belongs to the rule; the rest of the analysis relies on that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from sempre.lang.syntax import Aggregate, Atom, Comparison, Formula, Negation, Rule, Term, Variable, Wildcard
+from sempre.lang.walk import descend, direct_aggregates, map_children, variables
+
+Names = frozenset[str]
+N = TypeVar("N")
+
+
+def _in_scope(node: object) -> bool:
+    return not isinstance(node, Negation | Aggregate)
+
+
+def direct_names(node: object) -> Names:
+    """The variables in `node` that are in no negation or aggregate below it."""
+    return frozenset(found.name for found in descend(node, _in_scope) if isinstance(found, Variable))
+
+
+def deep_names(node: object) -> Names:
+    """All variables in `node`."""
+    return frozenset(found.name for found in variables(node))
+
+
+def clause_scope(node: object) -> Names:
+    """The variables of a separated clause that do not belong to an inner scope."""
+    return direct_names(node) | {name for name in deep_names(node) if "#" not in name}
+
+
+def aggregates_of(body: Iterable[Formula], terms: tuple[Term, ...]) -> list[Aggregate]:
+    """The aggregates directly in a scope: not those inside its negations or inside other aggregates."""
+    found = direct_aggregates(terms)
+    for literal in body:
+        if isinstance(literal, Atom):
+            found += direct_aggregates(literal.args)
+        elif isinstance(literal, Comparison):
+            found += direct_aggregates((literal.left, literal.right))
+    return found
+
+
+def separate(rule: Rule) -> Rule:
+    """`rule` with every variable of an inner scope, and every `_`, under a name of its own."""
+    renamer = _Renamer()
+    node = (*(head.atom for head in rule.heads), rule.body)
+    names = {name: name for name in _owned(node, frozenset())}
+    heads = tuple(replace(head, atom=renamer.rename(head.atom, names)) for head in rule.heads)
+    return replace(rule, heads=heads, body=renamer.rename(rule.body, names))
+
+
+def _owned(node: object, inherited: Names) -> Names:
+    """The variables that belong to the scope `node`, whether it mentions them directly or not."""
+    inner = [found for found in descend(node, _in_scope) if isinstance(found, Negation | Aggregate)]
+    negated: Counter[str] = Counter()
+    for negation in inner:
+        if isinstance(negation, Negation):
+            negated.update(_negation_names(negation))
+    aggregated = {name for scope in inner if isinstance(scope, Aggregate) for name in deep_names(scope)}
+    twice = {name for name, count in negated.items() if count > 1}
+    return (direct_names(node) | twice | (aggregated & negated.keys())) - inherited
+
+
+def _negation_names(negation: Negation) -> Names:
+    """The variables of a negation, also of those nested in it, but not of its aggregates."""
+    into = _not_aggregate
+    return frozenset(found.name for found in descend(negation, into) if isinstance(found, Variable))
+
+
+def _not_aggregate(node: object) -> bool:
+    return not isinstance(node, Aggregate)
+
+
+class _Renamer:
+    """Renames from the outermost scope inward; hands out names that nothing else has."""
+
+    def __init__(self) -> None:
+        self.counter = 0
+
+    def fresh(self, name: str) -> str:
+        self.counter += 1
+        return f"{name}#{self.counter}"
+
+    def rename(self, node: N, names: dict[str, str]) -> N:
+        """`node` with the variables of its scope named by `names`."""
+        if isinstance(node, Wildcard):
+            return Variable(self.fresh("_"), node.span)  # type: ignore[return-value]
+        if isinstance(node, Variable):
+            return replace(node, name=names.get(node.name, node.name))
+        if isinstance(node, Negation):
+            inner = self.enter((node.body,), names)
+            return replace(node, body=self.rename(node.body, inner))
+        if isinstance(node, Aggregate):
+            inner = self.enter((node.term, node.body), names)
+            return map_children(node, lambda part: self.rename(part, inner))
+        return map_children(node, lambda part: self.rename(part, names))
+
+    def enter(self, node: tuple[object, ...], outer: dict[str, str]) -> dict[str, str]:
+        """The names inside a scope; one that it owns but never mentions directly keeps its name, and is reported."""
+        direct = direct_names(node)
+        own = {name: self.fresh(name) if name in direct else name for name in sorted(_owned(node, frozenset(outer)))}
+        return {**outer, **own}

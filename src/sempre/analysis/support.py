@@ -1,0 +1,75 @@
+"""What the language has and the engine does not: refused by name, never silently different."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sempre.analysis.draft import Draft
+from sempre.diagnostics import Diagnostic
+from sempre.lang.syntax import (
+    AlgebraicType, Branch, Component, Counter, FunctorDecl, Instantiation, Item, Program, RelationDecl, Rule,
+    Subsumption, TypeDecl, UserCall,
+)  # fmt: skip
+from sempre.lang.walk import descend
+
+
+def refuse_unsupported(draft: Draft) -> Draft:
+    """Pass: report every construct that cannot be evaluated yet."""
+    return draft.report(problem for item in draft.program.items for problem in _item_problems(item, draft.program))
+
+
+def _item_problems(item: Item, program: Program) -> Iterator[Diagnostic]:
+    match item:
+        case Component():
+            hint = "Write its declarations and rules out, once for each instance."
+            yield Diagnostic("E120", f"components are not supported: `.comp {item.type.name}`", item.span, hint=hint)
+        case Instantiation():
+            hint = "Write the component's declarations and rules out."
+            yield Diagnostic("E120", f"components are not supported: `.init {item.name}`", item.span, hint=hint)
+        case TypeDecl(definition=AlgebraicType()):
+            hint = "Use a record type with a column that tells the cases apart."
+            yield Diagnostic("E121", f"algebraic data types are not supported: `{item.name}`", item.span, hint=hint)
+        case RelationDecl() if item.choice:
+            hint = "Choose with an aggregate, such as `min x : { ... }`."
+            yield Diagnostic("E123", f"`choice-domain` is not supported: `{item.name}`", item.span, hint=hint)
+        case Subsumption():
+            hint = "Keep the best value with an aggregate in the head, such as `dist(y, min(d))`."
+            message = f"subsumption is not supported: `{item.lesser.relation} <= {item.greater.relation}`"
+            yield Diagnostic("E124", message, item.span, hint=hint)
+        case FunctorDecl():
+            hint = "Compute the value before it is loaded, or with the built-in functors."
+            yield Diagnostic("E125", f"user-defined functors are not supported: `{item.name}`", item.span, hint=hint)
+        case Rule():
+            yield from _rule_problems(item)
+        case _:
+            pass
+
+
+def _rule_problems(rule: Rule) -> Iterator[Diagnostic]:
+    for node in descend(rule):
+        match node:
+            case Branch():
+                hint = "Use a record type with a column that tells the cases apart."
+                message = f"algebraic data types are not supported: `${node.name}`"
+                yield Diagnostic("E121", message, node.span, hint=hint)
+            case UserCall():
+                message = f"user-defined functors are not supported: `@{node.name}`"
+                yield Diagnostic("E125", message, node.span, hint="Use the built-in functors.")
+            case Counter():
+                hint = "Its values depend on the order of evaluation; give the facts keys of their own."
+                yield Diagnostic("E126", "the counter `$` (`autoinc()`) is not supported", node.span, hint=hint)
+            case _:
+                pass
+
+
+def check_deletions(draft: Draft) -> Draft:
+    """Pass: heads that delete need the semantics that has them."""
+    if draft.semantics == "active":
+        return draft
+    hint = 'Add `.pragma "semantics" "active"`.'
+    return draft.report(
+        Diagnostic("E128", f"a head that deletes: `-{head.atom.relation}`", head.span, hint=hint)
+        for rule in draft.program.rules()
+        for head in rule.heads
+        if head.deletes
+    )

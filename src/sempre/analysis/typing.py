@@ -1,0 +1,326 @@
+"""Types: the kind of every term of a clause, and whether declared types fit together.
+
+Kinds (number, unsigned, float, symbol, record) are inferred by merging the terms that must agree. Declared subtypes
+are checked afterwards: the types that a variable's positive atoms give it must have a common subtype, and a head takes
+only what is a subtype of its column, as in Soufflé. Results of functors, and literals, fit every subtype of their kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sempre.analysis.alternatives import literals_of
+from sempre.analysis.draft import Clause, Draft
+from sempre.analysis.functors import AGGREGABLE, AGGREGATE_RESULT, COMPARABLE, FUNCTORS
+from sempre.analysis.kinds import Classes, Key, Sort
+from sempre.analysis.model import Kind, Relation
+from sempre.analysis.naming import counted
+from sempre.analysis.naming import shown
+from sempre.analysis.type_table import TypeTable
+from sempre.diagnostics import Diagnostic, Span
+from sempre.lang.printer import to_text
+from sempre.lang.syntax import (
+    Aggregate, Apply, Atom, Cast, Comparison, Float, Formula, HeadAggregate, Negation, Nil, Number, Record, String,
+    Term, Truth, Unsigned, Variable,
+)  # fmt: skip
+
+LEAST_NUMBER, MOST_NUMBER, MOST_UNSIGNED = -(2**63), 2**63 - 1, 2**64 - 1
+
+
+def key_of(term: Term) -> Key:
+    """What identifies a term while its clause is alive: its name for a variable, else the node itself."""
+    return term.name if isinstance(term, Variable) else id(term)
+
+
+@dataclass(frozen=True, slots=True)
+class Typing:
+    """The kinds of a clause's terms, and what is wrong with them."""
+
+    classes: Classes
+    diagnostics: tuple[Diagnostic, ...]
+
+    def kind(self, term: Term) -> Kind:
+        return self.classes.sort(key_of(term)).kind
+
+    def record(self, term: Term) -> str | None:
+        return self.classes.sort(key_of(term)).record
+
+
+def check_types(draft: Draft) -> Draft:
+    """Pass: report clashes of types, in the rules as they were written."""
+    diagnostics: list[Diagnostic] = []
+    faulty = set(draft.faulty)
+    for clause in draft.written:
+        found = infer(clause, draft.relations, draft.types).diagnostics
+        diagnostics += found
+        if found:
+            faulty.add(clause.rule)
+    return replace(draft, faulty=frozenset(faulty)).report(diagnostics)
+
+
+def infer(clause: Clause, relations: Mapping[str, Relation], types: TypeTable) -> Typing:
+    """The kinds of all terms of a clause."""
+    inference = _Inference(relations, types)
+    inference.atom(clause.head.atom, sink=True)
+    inference.body(clause.body)
+    inference.records()
+    inference.literals()
+    diagnostics = [*inference.diagnostics]
+    if not diagnostics:
+        diagnostics += inference.subtypes()
+    return Typing(inference.classes, tuple(diagnostics))
+
+
+class _Inference:
+    """Reads a clause once, merging classes; then settles records, literals and subtypes."""
+
+    def __init__(self, relations: Mapping[str, Relation], types: TypeTable) -> None:
+        self.relations = relations
+        self.types = types
+        self.classes = Classes()
+        self.diagnostics: list[Diagnostic] = []
+        self.record_terms: list[Record] = []
+        self.number_terms: list[Number | Unsigned | Float] = []
+        self.sources: dict[str, list[tuple[str, Span]]] = {}
+        self.sinks: list[tuple[Variable, str, str]] = []
+
+    # ---------------------------------------------------------------------------------------------- reading
+
+    def body(self, body: Iterable[Formula], positive: bool = True) -> None:
+        for literal in body:
+            match literal:
+                case Atom():
+                    self.atom(literal, source=positive)
+                case Comparison():
+                    self.comparison(literal)
+                case Negation(inner):
+                    self.body(literals_of(inner), positive=False)
+                case Truth() | _:
+                    pass
+
+    def atom(self, atom: Atom, source: bool = False, sink: bool = False) -> None:
+        relation = self.relations[atom.relation]
+        for index, term in enumerate(atom.args):
+            type_ = relation.types[index]
+            column = f"column `{relation.columns[index]}` of `{relation.name}`"
+            if isinstance(term, HeadAggregate):
+                term = self.head_aggregate(term, type_.name, column)
+                if term is None:
+                    continue
+            self.term(term)
+            if type_.name not in self.types.types:
+                continue
+            self.require_type(term, type_.name, column)
+            if isinstance(term, Variable) and source:
+                self.sources.setdefault(term.name, []).append((type_.name, term.span))
+            elif isinstance(term, Variable) and sink:
+                self.sinks.append((term, type_.name, column))
+
+    def head_aggregate(self, aggregate: HeadAggregate, type_name: str, column: str) -> Term | None:
+        """Check the aggregate in a head; the term to hold against the column, if that is the term under it."""
+        self.term(aggregate.term)
+        self.require(aggregate.term, Sort(AGGREGABLE[aggregate.kind]), f"`{aggregate.kind}`")
+        if aggregate.kind != "count":
+            return aggregate.term
+        type_ = self.types.types.get(type_name)
+        if type_ is not None and type_.kind is not Kind.NUMBER:
+            message = f"`count` gives a number, but {column} is {Sort(frozenset({type_.kind})).text}"
+            self.diagnostics.append(Diagnostic("E301", message, aggregate.span))
+        return None
+
+    def comparison(self, literal: Comparison) -> None:
+        self.term(literal.left)
+        self.term(literal.right)
+        allowed = Sort(COMPARABLE[literal.op])
+        self.require(literal.left, allowed, f"`{literal.op}`")
+        self.require(literal.right, allowed, f"`{literal.op}`")
+        self.same(literal.left, literal.right, f"`{literal.op}` compares values of one kind")
+
+    def term(self, term: Term) -> None:
+        """Read a term: everything that it says by itself about itself and its parts."""
+        match term:
+            case Number():
+                self.number_terms.append(term)
+                self.says(term, Kind.NUMBER, Kind.UNSIGNED)
+            case Unsigned():
+                self.number_terms.append(term)
+                self.says(term, Kind.UNSIGNED)
+            case Float():
+                self.number_terms.append(term)
+                self.says(term, Kind.FLOAT)
+            case String():
+                self.says(term, Kind.SYMBOL)
+            case Nil():
+                self.says(term, Kind.RECORD)
+            case Record(args):
+                self.says(term, Kind.RECORD)
+                self.record_terms.append(term)
+                for arg in args:
+                    self.term(arg)
+            case Apply():
+                self.call(term)
+            case Cast(inner, type_name):
+                self.cast(term, inner, type_name)
+            case Aggregate():
+                self.aggregate(term)
+            case _:
+                pass
+
+    def call(self, call: Apply) -> None:
+        functor = FUNCTORS[call.functor]
+        for index, arg in enumerate(call.args):
+            self.term(arg)
+            allowed = functor.same or functor.parameter(index)
+            self.require(arg, Sort(allowed), f"`{call.functor}`")
+            if functor.same:
+                self.same(call, arg, f"the operands of `{call.functor}` are of one kind")
+        if functor.result is not None:
+            self.says(call, functor.result)
+
+    def cast(self, cast: Cast, inner: Term, type_name: str) -> None:
+        self.term(inner)
+        if type_name in self.types.types:
+            self.require_type(cast, type_name, f"`as(..., {type_name})`")
+        hint = "`as` does not convert; use `itou`, `itof`, `to_string` and the like."
+        self.same(cast, inner, "`as` keeps the kind of its value", hint)
+
+    def aggregate(self, aggregate: Aggregate) -> None:
+        self.body(literals_of(aggregate.body))
+        if aggregate.term is not None:
+            self.term(aggregate.term)
+            self.require(aggregate.term, Sort(AGGREGABLE[aggregate.kind]), f"`{aggregate.kind}`")
+        if aggregate.kind in AGGREGATE_RESULT:
+            self.says(aggregate, AGGREGATE_RESULT[aggregate.kind])
+        elif aggregate.term is not None:
+            self.same(aggregate, aggregate.term, f"`{aggregate.kind}` gives what it is taken of")
+
+    # ------------------------------------------------------------------------------------------ constraints
+
+    def says(self, term: Term, *kinds: Kind) -> None:
+        """Note the kinds a term has by itself; nothing can clash yet."""
+        self.classes.narrow(key_of(term), Sort(frozenset(kinds), None, term.span, ""))
+
+    def require_type(self, term: Term, type_name: str, what: str) -> None:
+        type_ = self.types.types[type_name]
+        self.require(term, Sort(frozenset({type_.kind}), self.types.record_root(type_name)), what)
+
+    def require(self, term: Term, sort: Sort, what: str) -> None:
+        """`what` needs `term` to be of `sort`."""
+        known = self.classes.narrow(key_of(term), replace(sort, place=term.span, reason=what))
+        if known is None:
+            return
+        needs = "is" if what.startswith("column") else "needs"
+        message = f"{_name(term)} is {known.text}, but {what} {needs} {sort.text}"
+        self.clash(message, term, known, _literal_hint(term, sort))
+
+    def same(self, one: Term, other: Term, why: str, hint: str = "") -> None:
+        clash = self.classes.merge(key_of(one), key_of(other))
+        if clash is None:
+            return
+        message = f"{_name(one)} is {clash[0].text}, but {_name(other)} is {clash[1].text}"
+        hint = hint or _literal_hint(one, clash[1]) or _literal_hint(other, clash[0])
+        notes = [(sort.place, f"{_name(term)} is {sort.text} because of {sort.reason}")
+                 for term, sort in ((one, clash[0]), (other, clash[1])) if sort.reason]  # fmt: skip
+        diagnostic = Diagnostic("E301", message, other.span, detail=f"{why[0].upper()}{why[1:]}.".replace("``", "`"),
+                                hint=hint, notes=tuple(notes))  # fmt: skip
+        self.diagnostics.append(diagnostic)
+
+    def clash(self, message: str, term: Term, known: Sort, hint: str) -> None:
+        notes = ((known.place, f"it is {known.text} because of {known.reason}"),) if known.reason else ()
+        self.diagnostics.append(Diagnostic("E301", message, term.span, hint=hint, notes=notes))
+
+    # --------------------------------------------------------------------------------------------- settling
+
+    def records(self) -> None:
+        """Give the fields of records the types their record type says, as record types become known."""
+        waiting = self.record_terms
+        while waiting:
+            known = [term for term in waiting if self.classes.sort(id(term)).record is not None]
+            waiting = [term for term in waiting if self.classes.sort(id(term)).record is None]
+            if not known:
+                break
+            for term in known:
+                self.record_fields(term)
+        for term in waiting:
+            hint = "Give it a type with `as([...], T)`, or use it where a column has a record type."
+            self.diagnostics.append(Diagnostic("E304", "the type of this record is not known", term.span, hint=hint))
+
+    def record_fields(self, term: Record) -> None:
+        name = self.classes.sort(id(term)).record
+        assert name is not None
+        fields = self.types.types[name].fields
+        if len(fields) != len(term.args):
+            message = f"record `{name}` has {counted(len(fields), 'field')}, not {len(term.args)}"
+            hint = f"Its fields are {', '.join(field for field, _ in fields) or 'none'}."
+            self.diagnostics.append(Diagnostic("E305", message, term.span, hint=hint))
+            return
+        for arg, (field, type_name) in zip(term.args, fields, strict=True):
+            if type_name in self.types.types:
+                self.require_type(arg, type_name, f"field `{field}` of `{name}`")
+
+    def literals(self) -> None:
+        """Report numbers that do not fit their kind."""
+        for term in self.number_terms:
+            kind = self.classes.sort(id(term)).kind
+            if isinstance(term, Float):
+                fits = abs(term.value) != float("inf")
+            elif kind is Kind.UNSIGNED:
+                fits = 0 <= term.value <= MOST_UNSIGNED
+            else:
+                fits = LEAST_NUMBER <= term.value <= MOST_NUMBER
+            if not fits:
+                self.diagnostics.append(_overflow(term, kind))
+
+    def subtypes(self) -> Iterator[Diagnostic]:
+        """Report variables whose declared types have nothing in common, or do not fit a head."""
+        given: dict[str, frozenset[str]] = {}
+        for name, sources in self.sources.items():
+            types = frozenset({sources[0][0]})
+            for type_name, span in sources[1:]:
+                common = frozenset().union(*(self.types.meet(known, type_name) for known in types))
+                if not common:
+                    yield self.no_common(name, sources[0], (type_name, span))
+                    break
+                types = common
+            else:
+                given[name] = types
+        for variable, type_name, column in self.sinks:
+            for found in sorted(given.get(variable.name, ())):
+                if not self.types.is_subtype(found, type_name):
+                    message = f"{_name(variable)} is of type `{found}`, but {column} takes `{type_name}`"
+                    hint = f"Write `as({shown(variable.name)}, {type_name})` if that is meant."
+                    yield Diagnostic("E303", message, variable.span, hint=hint)
+                    break
+
+    def no_common(self, name: str, first: tuple[str, Span], second: tuple[str, Span]) -> Diagnostic:
+        message = f"`{shown(name)}` is of type `{second[0]}` here and of type `{first[0]}` elsewhere"
+        hint = "No value is of both types: use two variables, or declare the columns with one type."
+        return Diagnostic("E302", message, second[1], hint=hint, notes=((first[1], f"of type `{first[0]}` here"),))
+
+
+def _name(term: Term) -> str:
+    if isinstance(term, Variable):
+        return f"`{shown(term.name)}`"
+    text = to_text(term)
+    return f"`{text}`" if len(text) <= 40 and "#" not in text else "this term"
+
+
+def _literal_hint(term: Term, wanted: Sort) -> str:
+    """How to write a number literal as the kind that is wanted."""
+    if isinstance(term, Number) and wanted.kinds == {Kind.FLOAT}:
+        return f"Write `{term.value}.0`."
+    if isinstance(term, Number) and wanted.kinds == {Kind.SYMBOL}:
+        return f'Write `"{term.value}"`.'
+    return ""
+
+
+def _overflow(term: Number | Unsigned | Float, kind: Kind) -> Diagnostic:
+    ranges = {
+        Kind.NUMBER: f"{LEAST_NUMBER} to {MOST_NUMBER}",
+        Kind.UNSIGNED: f"0 to {MOST_UNSIGNED}",
+    }
+    text = to_text(term)
+    text = text if len(text) <= 40 else text[:37] + "..."
+    hint = f"A{'n' if kind is Kind.UNSIGNED else ''} {kind.value} goes from {ranges[kind]}." if kind in ranges else ""
+    return Diagnostic("E306", f"`{text}` does not fit 64 bits", term.span, hint=hint)
