@@ -63,9 +63,12 @@ class Faults:
             return
         if fault.offset:
             cell = Cell(cell.text[fault.offset :], cell.line, cell.column + fault.offset)
-        self.found.append(Diagnostic(fault.code, str(fault), cell.span(self.file), hint=fault.hint))
-        if len(line) <= LONGEST_EXCERPT:
-            self.lines[cell.line] = _UNDECODED.sub("\N{REPLACEMENT CHARACTER}", line)
+        span = cell.span(self.file)
+        if len(line) > LONGEST_EXCERPT:
+            line = line[:LONGEST_EXCERPT] + "…"
+            span = replace(span, end_column=max(span.column + 1, min(span.end_column, LONGEST_EXCERPT + 1)))
+        self.found.append(Diagnostic(fault.code, str(fault), span, hint=fault.hint))
+        self.lines[span.line] = _UNDECODED.sub("\N{REPLACEMENT CHARACTER}", line)
 
     def raise_any(self) -> None:
         """Raise one `DataError` for all that was found, if anything."""
