@@ -1,0 +1,51 @@
+# `make demo` and `make test` each work on a fresh clone: they build .venv first.
+# Needs: make, and Python 3.11 or later (as python3, python3.11, ... or PYTHON=/path/to/python).
+
+EXTRAS ?= dev
+LOCK := requirements.lock
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+BUILD := build
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow check format bench lock clean
+.DELETE_ON_ERROR:
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP)  ## build .venv with the pinned dependencies and the sempre command
+
+$(STAMP): $(LOCK) pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh $(VENV) $(LOCK)
+	@touch $@
+
+demo: setup  ## who may open what: a worked example, from generated data to its result
+	@$(BIN)/python examples/access/demo.py $(BUILD)/access
+
+test: setup  ## the whole suite but what is slow
+	$(BIN)/python -m pytest -q -m "not slow" $(ARGS)
+
+test-slow: setup  ## the slow tests alone
+	$(BIN)/python -m pytest -q -m slow $(ARGS)
+
+check: setup  ## linters and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup  ## rewrite the code as `make check` wants it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup  ## generate the benchmarks and print the table
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+lock:  ## resolve the dependencies again, with hashes and without addresses (needs pip-compile)
+	pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate \
+	  --extra $(EXTRAS) --output-file $(LOCK) pyproject.toml
+
+clean:  ## remove what was built
+	rm -rf $(VENV) $(BUILD)

@@ -1,0 +1,69 @@
+"""The `sempre` command: arguments in, exit code out.
+
+0 done · 1 the program or the data is at fault · 2 usage · 3 a defect of sempre. Each command is a file of this package
+and imports what it needs when it runs: a tiny program must not wait for what it does not use.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from sempre.cli.arguments import UsageError, parse
+from sempre.cli.terminal import show_error, show_text
+from sempre.diagnostics import InternalError, SempreError
+
+DONE, AT_FAULT, USAGE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; every error ends here, as text on standard error and an exit code."""
+    try:
+        return _dispatch(sys.argv[1:] if argv is None else list(argv))
+    except SystemExit as stop:  # argparse, after --help, --version or a usage message
+        return stop.code if isinstance(stop.code, int) else USAGE
+    except UsageError as error:
+        show_text(f"error: {error}")
+        return USAGE
+    except SempreError as error:
+        show_error(error)
+        if isinstance(error, InternalError):
+            return _defect(error)
+        return AT_FAULT
+    except KeyboardInterrupt:
+        show_text("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output left, as `| head` does; nothing is wrong, and the last flush must not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except MemoryError:
+        show_text("error[E701]: out of memory")
+        return AT_FAULT
+    except Exception as error:
+        if os.environ.get("SEMPRE_DEBUG"):
+            raise
+        show_text(f"error[E900]: {type(error).__name__}: {error}")
+        return _defect(error)
+
+
+def _dispatch(argv: list[str]) -> int:
+    options = parse(argv)
+    match options.command:
+        case "run":
+            from sempre.cli.run import run
+
+            return run(options)
+        case "check":
+            from sempre.cli.check import check
+
+            return check(options)
+    return DONE
+
+
+def _defect(error: Exception) -> int:
+    if os.environ.get("SEMPRE_DEBUG"):
+        raise error
+    show_text("This is a defect of sempre, not of your program. SEMPRE_DEBUG=1 shows where it happened.")
+    return DEFECT

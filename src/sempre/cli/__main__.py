@@ -1,0 +1,5 @@
+import sys
+
+from sempre.cli import main
+
+sys.exit(main())

@@ -1,0 +1,48 @@
+"""`sempre check`: what is wrong with a program, and how it would be evaluated."""
+
+from __future__ import annotations
+
+import argparse
+
+from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.cli.program import load_program
+from sempre.cli.terminal import show_warnings
+
+
+def check(options: argparse.Namespace) -> int:
+    """Print the strata of a program without errors; raises with all errors of one that has some."""
+    checked = load_program(options.program).checked
+    show_warnings(checked.warnings, checked.sources)
+    print(summary(checked), end="")
+    if options.verbose:
+        from sempre.explain import plans
+
+        print()
+        print(plans(checked))
+    return 0
+
+
+def summary(checked: CheckedProgram) -> str:
+    """The program in figures, then one line per stratum."""
+    counts = (
+        (len(checked.relations), "relation", "relations"),
+        (len(checked.rules), "rule", "rules"),
+        (len(checked.facts), "fact", "facts"),
+        (len(checked.strata), "stratum", "strata"),
+    )
+    lines = [", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts)]
+    lines += [_stratum_line(checked, stratum) for stratum in checked.strata]
+    return "\n".join(lines) + "\n"
+
+
+def _stratum_line(checked: CheckedProgram, stratum: Stratum) -> str:
+    rules = len(stratum.nonrecursive) + len(stratum.recursive)
+    marks = []
+    if rules:
+        marks.append(f"{rules} rule{'s' if rules != 1 else ''}")
+    if stratum.recursive:
+        marks.append("recursive")
+    relations = [checked.relations[name] for name in stratum.relations]
+    marks += [word for word in ("input", "output") if any(getattr(relation, f"{word}s") for relation in relations)]
+    tail = f"  ({', '.join(marks)})" if marks else ""
+    return f"stratum {stratum.index}: {', '.join(stratum.relations)}{tail}"

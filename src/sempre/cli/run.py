@@ -1,0 +1,130 @@
+"""`sempre run`: reads the facts, evaluates, applies the changes, writes the outputs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sempre.analysis.model import CheckedProgram
+from sempre.cli.program import load_program
+from sempre.cli.terminal import ProgressLine, is_terminal, show_warnings
+from sempre.diagnostics import DataError, Diagnostic
+from sempre.files import Epoch, read_changes, read_inputs, write_changes, write_outputs
+
+if TYPE_CHECKING:
+    from sempre.api import ChangeSet, Database
+
+
+class Clock:
+    """Adds up the seconds spent reading and writing since the last epoch was recorded."""
+
+    def __init__(self) -> None:
+        self.spent = {"read_seconds": 0.0, "write_seconds": 0.0}
+
+    @contextmanager
+    def measure(self, what: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[what] += time.perf_counter() - started
+
+    def take(self) -> dict[str, float]:
+        """What was spent, starting again from zero."""
+        spent, self.spent = self.spent, dict.fromkeys(self.spent, 0.0)
+        return spent
+
+
+def run(options: argparse.Namespace) -> int:
+    """One run, start to end; returns 0 or raises."""
+    started = time.perf_counter()
+    program = load_program(options.program)
+    checked = program.checked
+    show_warnings(checked.warnings, checked.sources)
+    # Scripts are read before anything is evaluated: a mistake in the last one should not cost a run.
+    epochs = [epoch for path in options.changes for epoch in read_changes(checked, path)]
+    reports = _evaluate(options, program, epochs)
+    if options.report:
+        _write_report(options.report, {"epochs": reports, "session_seconds": time.perf_counter() - started})
+    return 0
+
+
+def _evaluate(options: argparse.Namespace, program: Any, epochs: list[Epoch]) -> list[dict[str, Any]]:
+    """Materialize, apply each epoch, write the outputs; returns one report per epoch."""
+    checked = program.checked
+    clock = Clock()
+    reports: list[dict[str, Any]] = []
+    with _database(options, program) as database:
+        changes = database.materialise(_read(checked, options.facts, clock))
+        reports.append(_record(options, checked, 0, changes, clock))
+        for number, epoch in enumerate(epochs, 1):
+            changes = database.apply(insert=epoch.insert, delete=epoch.delete)
+            reports.append(_record(options, checked, number, changes, clock))
+        del changes
+        with clock.measure("write_seconds"):
+            written = write_outputs(
+                checked,
+                lambda name: database[name].to_arrow(),
+                options.output,
+                count=lambda name: len(database[name]),
+            )
+        show_warnings(written.warnings, {})
+        reports[-1]["write_seconds"] += clock.take()["write_seconds"]
+    return reports
+
+
+@contextmanager
+def _database(options: argparse.Namespace, program: Any) -> Iterator[Database]:
+    """The database of a run, with a progress line where a person is watching."""
+    from sempre.api import Database
+
+    line = ProgressLine(sys.stderr) if is_terminal(sys.stderr) else None
+    try:
+        yield Database(
+            program,
+            strategy=options.strategy,
+            modules=options.modules,
+            place=options.place,
+            semantics=options.semantics,
+            threads=options.threads,
+            workers=options.workers,
+            memory=options.memory,
+            progress=line,
+        )
+    finally:
+        if line is not None:
+            line.clear()
+
+
+def _read(checked: CheckedProgram, facts: Path, clock: Clock) -> dict[str, Any]:
+    with clock.measure("read_seconds"):
+        return read_inputs(checked, facts)
+
+
+def _record(
+    options: argparse.Namespace, checked: CheckedProgram, number: int, changes: ChangeSet, clock: Clock
+) -> dict[str, Any]:
+    """Write the changes of one epoch where they are wanted; returns the epoch's report."""
+    if options.changes_out:
+        with clock.measure("write_seconds"):
+            written = write_changes(checked, changes, options.changes_out / str(number))
+        show_warnings(written.warnings, {})
+    return {**changes.report.to_json(), **clock.take()}
+
+
+def _write_report(path: Path, report: dict[str, Any]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        reason = (error.strerror or str(error)).lower()
+        raise DataError(Diagnostic("E512", f"cannot write `{path}`: {reason}")) from None

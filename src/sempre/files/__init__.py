@@ -1,0 +1,30 @@
+"""Facts in files: what `.input` and `.output` say, and change scripts.
+
+options.py   a directive's options -> where the facts are and how they are written
+read.py      `read_inputs`: every `.input` of a program -> Arrow tables
+text.py      delimited text -> table, by columns; scan.py reads row by row what that refuses, to name the bad lines
+foreign.py   Parquet and JSON -> table
+write.py     `write_outputs`: every `.output`, all of them or none
+changes.py   `read_changes`: scripts and folders -> epochs
+records.py   records as text
+columns.py   what a relation looks like in Arrow
+"""
+
+from sempre.files.changes import Epoch, read_changes
+from sempre.files.columns import schema_of, unit_table
+from sempre.files.options import check_directives
+from sempre.files.read import missing_file, read_inputs
+from sempre.files.write import Written, write_changes, write_outputs
+
+__all__ = [
+    "Epoch",
+    "Written",
+    "check_directives",
+    "missing_file",
+    "read_changes",
+    "read_inputs",
+    "schema_of",
+    "unit_table",
+    "write_changes",
+    "write_outputs",
+]

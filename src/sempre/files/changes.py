@@ -1,0 +1,204 @@
+"""Change scripts and change folders, as epochs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from sempre.analysis.model import CheckedProgram, Kind, Relation, Type
+from sempre.diagnostics import DataError, Diagnostic, SempreError, Span
+from sempre.files.columns import RANGES, concat, table_of, unit_table
+from sempre.files.options import Endpoint
+from sempre.files.read import missing_file, read_bytes, read_endpoint
+from sempre.files.records import Value, format_record
+from sempre.lang import syntax
+
+_CHANGE_FILE = re.compile(r"(?P<relation>.+)\.(?P<word>insert|delete)\.(?P<kind>facts|csv|parquet)(?:\.gz)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One batch of changes; no fact is in both `insert` and `delete` when it came from a script."""
+
+    insert: dict[str, pa.Table]
+    delete: dict[str, pa.Table]
+    origin: str = ""
+
+
+def read_changes(checked: CheckedProgram, path: str | Path) -> Iterator[Epoch]:
+    """The epochs of a change script, or the one epoch of a change folder.
+
+    Everything is read and checked before the first epoch is given, so that a mistake applies nothing.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return iter([_read_folder(checked, path)])
+    return iter(_read_script(checked, path))
+
+
+# ------------------------------------------------------------------------------------------------- folders
+
+
+def _read_folder(checked: CheckedProgram, folder: Path) -> Epoch:
+    parts: dict[str, dict[str, list[pa.Table]]] = {"insert": {}, "delete": {}}
+    found: list[Diagnostic] = []
+    sources: dict[str, str] = {}
+    for path in sorted(entry for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith(".")):
+        try:
+            word, relation, table = _read_change_file(checked, path)
+        except SempreError as error:
+            found += error.diagnostics
+            sources |= error.sources
+            continue
+        parts[word].setdefault(relation.name, []).append(table)
+    if found:
+        raise DataError(found, sources)
+    insert, delete = (
+        {name: concat(checked.relations[name], tables) for name, tables in parts[word].items()}
+        for word in ("insert", "delete")
+    )
+    return Epoch(insert, delete, str(folder))
+
+
+def _read_change_file(checked: CheckedProgram, path: Path) -> tuple[str, Relation, pa.Table]:
+    match = _CHANGE_FILE.fullmatch(path.name)
+    if match is None:
+        hint = "a change folder holds R.insert.facts and R.delete.facts (or .csv, .parquet)"
+        raise DataError(Diagnostic("E513", f"`{path}` is not a file of changes", hint=hint))
+    relation = checked.relations.get(match["relation"])
+    if relation is None:
+        raise DataError(_unknown_relation(checked, match["relation"], Span(str(path), 0, 0, 0, 0)))
+    endpoint = Endpoint("parquet" if match["kind"] == "parquet" else "file", path.name)
+    return match["word"], relation, read_endpoint(endpoint, relation, path.parent, checked.types)
+
+
+def _unknown_relation(checked: CheckedProgram, name: str, span: Span) -> Diagnostic:
+    import difflib
+
+    near = difflib.get_close_matches(name, checked.relations, n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"the relations are {', '.join(checked.relations)}"
+    return Diagnostic("E510", f"relation `{name}` is not declared", span, hint=hint)
+
+
+# ------------------------------------------------------------------------------------------------- scripts
+
+
+def _read_script(checked: CheckedProgram, path: Path) -> list[Epoch]:
+    # Runs without a script do not pay for loading the parser of scripts.
+    from sempre.lang.parser import parse_changes
+
+    if not path.exists():
+        raise missing_file(path)
+    text = _decode(read_bytes(path), path)
+    found: list[Diagnostic] = []
+    epochs = [_epoch(checked, changes, str(path), found) for changes in parse_changes(text, str(path))]
+    if found:
+        raise DataError(found, {str(path): text})
+    return epochs
+
+
+def _decode(data: bytes, path: Path) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = len(data[data.rfind(b"\n", 0, error.start) + 1 : error.start].decode("utf-8")) + 1
+        span = Span(str(path), line, column, line, column + 1)
+        message = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        raise DataError(Diagnostic("E505", message, span, hint="convert the file to UTF-8")) from None
+
+
+def _epoch(checked: CheckedProgram, changes: list[syntax.Change], origin: str, found: list[Diagnostic]) -> Epoch:
+    """The net effect of `changes`: the last operation on a fact wins."""
+    last: dict[tuple[str, tuple[object, ...]], bool] = {}
+    for change in changes:
+        relation = checked.relations.get(change.fact.relation)
+        if relation is None:
+            found.append(_unknown_relation(checked, change.fact.relation, change.fact.span))
+            continue
+        try:
+            last[relation.name, _fact(change.fact, relation, checked.types)] = change.insert
+        except _BadTerm as error:
+            found.append(Diagnostic(error.code, str(error), error.span, hint=error.hint))
+    insert, delete = ({}, {}) if found else (_tables(checked, last, True), _tables(checked, last, False))
+    return Epoch(insert, delete, origin)
+
+
+def _tables(
+    checked: CheckedProgram, last: Mapping[tuple[str, tuple[object, ...]], bool], insert: bool
+) -> dict[str, pa.Table]:
+    rows: dict[str, list[tuple[object, ...]]] = {}
+    for (name, row), is_insert in last.items():
+        if is_insert is insert:
+            rows.setdefault(name, []).append(row)
+    return {name: _table(checked.relations[name], facts) for name, facts in rows.items()}
+
+
+def _table(relation: Relation, rows: list[tuple[object, ...]]) -> pa.Table:
+    if relation.arity == 0:
+        return unit_table(bool(rows))
+    return table_of(relation, [list(column) for column in zip(*rows, strict=True)])
+
+
+class _BadTerm(ValueError):
+    def __init__(self, code: str, message: str, span: Span, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.span = span
+        self.hint = hint
+
+
+def _fact(atom: syntax.Atom, relation: Relation, types: Mapping[str, Type]) -> tuple[object, ...]:
+    if len(atom.args) != relation.arity:
+        noun = "argument" if relation.arity == 1 else "arguments"
+        message = f"`{relation.name}` takes {relation.arity} {noun}, found {len(atom.args)}"
+        raise _BadTerm("E502", message, atom.span, f"its columns are {', '.join(relation.columns) or 'none'}")
+    values: list[object] = []
+    for term, type_ in zip(atom.args, relation.types, strict=True):
+        value = _constant(term, type_, types)
+        values.append(format_record(value, type_, types) if type_.kind is Kind.RECORD else value)
+    return tuple(values)
+
+
+def _constant(term: syntax.Term, type_: Type, types: Mapping[str, Type]) -> Value:
+    """The value of a constant term as one of `type_`."""
+    kind = type_.kind
+    match term:
+        case syntax.Apply(functor="neg", args=(inner,)) if kind in (Kind.NUMBER, Kind.FLOAT):
+            return _negated(inner, type_, types)
+        case syntax.Number(value=value) | syntax.Unsigned(value=value) if kind in RANGES:
+            return _in_range(value, kind, term.span)
+        case syntax.Number(value=value) if kind is Kind.FLOAT:
+            return float(value)
+        case syntax.Float(value=real) if kind is Kind.FLOAT:
+            return real
+        case syntax.String(value=text) if kind is Kind.SYMBOL:
+            return text
+        case syntax.Nil() if kind is Kind.RECORD:
+            return None
+        case syntax.Record(args=args) if kind is Kind.RECORD and len(args) == len(type_.fields):
+            fields = zip(args, type_.fields, strict=True)
+            return tuple(_constant(arg, types[name], types) for arg, (_, name) in fields)
+    message = f"expected a constant of type `{type_.name}`"
+    hint = 'symbols are written in quotes, as "a"' if kind is Kind.SYMBOL else ""
+    raise _BadTerm("E503", message, term.span, hint)
+
+
+def _negated(term: syntax.Term, type_: Type, types: Mapping[str, Type]) -> Value:
+    match term:
+        case syntax.Number(value=value):
+            return _constant(syntax.Number(-value, term.span), type_, types)
+        case syntax.Float(value=real):
+            return _constant(syntax.Float(-real, term.span), type_, types)
+    raise _BadTerm("E503", f"expected a constant of type `{type_.name}`", term.span)
+
+
+def _in_range(value: int, kind: Kind, span: Span) -> int:
+    low, high = RANGES[kind]
+    if low <= value <= high:
+        return value
+    raise _BadTerm("E504", f"{value} is out of range", span, f"a value of `{kind.value}` is from {low} to {high}")

@@ -1,0 +1,54 @@
+"""What the facts of a relation look like as an Arrow table."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sempre.analysis.model import Kind, Relation
+
+# Records cross the border as their text (see records.py): Arrow has no recursive types.
+ARROW_TYPES: dict[Kind, pa.DataType] = {
+    Kind.NUMBER: pa.int64(),
+    Kind.UNSIGNED: pa.uint64(),
+    Kind.FLOAT: pa.float64(),
+    Kind.SYMBOL: pa.string(),
+    Kind.RECORD: pa.string(),
+}
+
+RANGES: dict[Kind, tuple[int, int]] = {
+    Kind.NUMBER: (-(2**63), 2**63 - 1),
+    Kind.UNSIGNED: (0, 2**64 - 1),
+}
+
+
+def schema_of(relation: Relation) -> pa.Schema:
+    """One field per column, in order and never null."""
+    return pa.schema(
+        [
+            pa.field(name, ARROW_TYPES[kind], nullable=False)
+            for name, kind in zip(relation.columns, relation.kinds, strict=True)
+        ]
+    )
+
+
+def unit_table(holds: bool) -> pa.Table:
+    """The table of a relation without columns: one row when it holds, else none."""
+    return pa.table({"": pa.nulls(int(holds))}).select([])
+
+
+def empty_table(relation: Relation) -> pa.Table:
+    return schema_of(relation).empty_table() if relation.arity else unit_table(False)
+
+
+def table_of(relation: Relation, columns: list[list[object]]) -> pa.Table:
+    """A table from Python values that are known to fit."""
+    schema = schema_of(relation)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def concat(relation: Relation, tables: list[pa.Table]) -> pa.Table:
+    """The rows of all `tables`."""
+    if relation.arity == 0:
+        return unit_table(any(table.num_rows for table in tables))
+    return pa.concat_tables(tables) if tables else empty_table(relation)

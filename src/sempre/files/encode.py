@@ -1,0 +1,129 @@
+"""Arrow tables to bytes: delimited text, Parquet, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from sempre.analysis.model import Kind, Relation, Type
+from sempre.files.columns import schema_of
+from sempre.files.options import TextFormat
+from sempre.files.records import Value, parse_record
+
+Rows: TypeAlias = "pa.Table | pa.RecordBatchReader"
+BATCH = 1 << 17
+
+
+def batches(rows: Rows) -> Iterator[pa.RecordBatch]:
+    return iter(rows.to_batches(max_chunksize=BATCH)) if isinstance(rows, pa.Table) else iter(rows)
+
+
+def write_text(rows: Rows, sink: BinaryIO, relation: Relation, layout: TextFormat) -> int:
+    """Write one line per fact; returns how many values will be misread because they hold the delimiter or a line break.
+
+    Values are written as they are, without quotes, unless `layout` is RFC 4180. Floats are the shortest text that reads
+    back as the same value.
+    """
+    if layout.headers and relation.arity:
+        sink.write(layout.delimiter.join(relation.columns).encode() + b"\n")
+    if relation.arity == 0:
+        holds = rows.num_rows if isinstance(rows, pa.Table) else sum(batch.num_rows for batch in rows)
+        sink.write(b"()\n" if holds else b"")
+        return 0
+    writer = _TextWriter(sink, relation, layout)
+    for batch in batches(rows):
+        writer.write(batch)
+    return writer.broken
+
+
+class _TextWriter:
+    """Writes batches by Arrow's own writer where it can, else by joining columns of text."""
+
+    def __init__(self, sink: BinaryIO, relation: Relation, layout: TextFormat) -> None:
+        import pyarrow.csv as csv
+
+        self.sink = sink
+        self.layout = layout
+        self.broken = 0
+        self.schema = schema_of(relation)
+        self.texts = [index for index, field in enumerate(self.schema) if pa.types.is_string(field.type)]
+        mark = re.escape(layout.delimiter)
+        self.breaking = rf"{mark}|\n"
+        self.special = rf"{mark}|[\"\r\n,]"
+        self.simple = len(layout.delimiter.encode()) == 1
+        self.options = csv.WriteOptions(
+            include_header=False,
+            delimiter=layout.delimiter if self.simple else "\t",
+            quoting_style="needed" if layout.rfc4180 else "none",
+            batch_size=BATCH,
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        import pyarrow.csv as csv
+
+        columns = [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(batch.columns, self.schema, strict=True)
+        ]
+        if self.layout.rfc4180 or (self.simple and not self._count(columns, self.special)):
+            csv.write_csv(pa.RecordBatch.from_arrays(columns, schema=self.schema), self.sink, self.options)
+            return
+        self.broken += self._count(columns, self.breaking)
+        self.sink.write(_joined(columns, self.layout.delimiter))
+
+    def _count(self, columns: list[pa.Array], pattern: str) -> int:
+        """How many texts contain the pattern."""
+        import pyarrow.compute as pc
+
+        return sum(pc.sum(pc.match_substring_regex(columns[i], pattern)).as_py() or 0 for i in self.texts)
+
+
+def _joined(columns: list[pa.Array], delimiter: str) -> memoryview:
+    """The lines of a batch as bytes, each value as it is."""
+    import pyarrow.compute as pc
+
+    texts = [column.cast(pa.large_string()) for column in columns]
+    separator = pa.scalar(delimiter, pa.large_string())
+    line_break = pa.scalar("\n", pa.large_string())
+    lines = pc.binary_join_element_wise(*texts, separator)
+    lines = pc.binary_join_element_wise(lines, pa.scalar("", pa.large_string()), line_break)
+    _, offsets, data = lines.buffers()
+    ends = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
+    return memoryview(data)[ends[0] : ends[-1]] if len(lines) else memoryview(b"")
+
+
+def write_parquet(rows: Rows, sink: BinaryIO, relation: Relation) -> None:
+    import pyarrow.parquet as pq
+
+    schema = schema_of(relation)
+    with pq.ParquetWriter(sink, schema) as writer:
+        for batch in batches(rows):
+            writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, names=schema.names).cast(schema))
+
+
+def write_json(rows: Rows, sink: BinaryIO, relation: Relation, types: Mapping[str, Type], *, objects: bool) -> None:
+    """Write a list of rows: lists, or objects by column name."""
+    lead = b"[\n"
+    for batch in batches(rows):
+        columns = [
+            _json_column(column, type_, types) for column, type_ in zip(batch.columns, relation.types, strict=True)
+        ]
+        lists: Iterator[tuple[object, ...]] = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
+        for row in lists:
+            value: object = dict(zip(relation.columns, row, strict=True)) if objects else row
+            sink.write(lead + json.dumps(value, ensure_ascii=False).encode())
+            lead = b",\n"
+    sink.write(b"[]\n" if lead == b"[\n" else b"\n]\n")
+
+
+def _json_column(column: pa.Array, type_: Type, types: Mapping[str, Type]) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if type_.kind is not Kind.RECORD:
+        return values
+    seen: dict[str, Value] = {text: parse_record(text, type_, types) for text in set(values)}
+    return [seen[text] for text in values]

@@ -1,0 +1,197 @@
+"""Parquet and JSON to the columns of a relation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sempre.analysis.model import Kind, Relation, Type
+from sempre.diagnostics import DataError, Diagnostic, Span
+from sempre.files.columns import RANGES, schema_of, table_of, unit_table
+from sempre.files.records import Value, format_record, parse_record
+
+# ------------------------------------------------------------------------------------------------- Parquet
+
+
+def read_parquet(path: Path, relation: Relation, types: Mapping[str, Type]) -> pa.Table:
+    """The facts of a Parquet file."""
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        reason = str(error).splitlines()[0]
+        raise _error("E506", f"cannot read `{path}` as Parquet: {reason}", str(path)) from None
+    return conform(table, relation, str(path), types)
+
+
+def conform(table: pa.Table, relation: Relation, origin: str, types: Mapping[str, Type]) -> pa.Table:
+    """`table` with the columns and types of `relation`; columns by name when all match, else by position.
+
+    Raises `DataError` naming each column that does not fit.
+    """
+    if table.num_columns != relation.arity:
+        message = f"relation `{relation.name}` has {relation.arity} columns, `{origin}` has {table.num_columns}"
+        raise _error("E502", message, origin)
+    if relation.arity == 0:
+        return unit_table(table.num_rows > 0)
+    if set(table.column_names) == set(relation.columns):
+        table = table.select(list(relation.columns))
+    found: list[Diagnostic] = []
+    columns = []
+    for column, name, type_ in zip(table.columns, relation.columns, relation.types, strict=True):
+        try:
+            columns.append(_conform_column(column, type_, types))
+        except _Unfit as error:
+            message = f"column `{name}` of relation `{relation.name}`: {error}"
+            found.append(Diagnostic(error.code, message, Span(origin, 0, 0, 0, 0), hint=error.hint))
+    if found:
+        raise DataError(found)
+    return pa.Table.from_arrays(columns, schema=schema_of(relation))
+
+
+class _Unfit(ValueError):
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+
+
+def _conform_column(column: pa.ChunkedArray, type_: Type, types: Mapping[str, Type]) -> pa.ChunkedArray:
+    if column.null_count:
+        noun = "null" if column.null_count == 1 else "nulls"
+        raise _Unfit("E508", f"{column.null_count:,} {noun}", "remove the rows or fill in a value")
+    given = column.type
+    if pa.types.is_dictionary(given):
+        column = column.cast(given.value_type)
+        given = given.value_type
+    match type_.kind:
+        case Kind.NUMBER | Kind.UNSIGNED:
+            return _conform_integers(column, type_.kind)
+        case Kind.FLOAT:
+            if not (pa.types.is_floating(given) or pa.types.is_integer(given)):
+                raise _wrong_type(given, "double")
+            return column.cast(pa.float64(), safe=False)
+        case Kind.SYMBOL:
+            if not (pa.types.is_string(given) or pa.types.is_large_string(given)):
+                raise _wrong_type(given, "string")
+            return column.cast(pa.string())
+        case Kind.RECORD:
+            if not (pa.types.is_string(given) or pa.types.is_large_string(given)):
+                raise _wrong_type(given, "string with text such as [1, nil]")
+            texts = [_record_text(text, type_, types) for text in column.to_pylist()]
+            return pa.chunked_array([pa.array(texts, pa.string())])
+
+
+def _conform_integers(column: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
+    given = column.type
+    if pa.types.is_date(given):
+        column = column.cast(pa.date32()).cast(pa.int32())
+    elif pa.types.is_timestamp(given):
+        column = column.cast(pa.timestamp("us", tz=given.tz)).cast(pa.int64())
+    elif not (pa.types.is_integer(given) or pa.types.is_boolean(given)):
+        raise _wrong_type(given, "bigint")
+    try:
+        return column.cast(pa.int64() if kind is Kind.NUMBER else pa.uint64())
+    except pa.ArrowInvalid:
+        low, high = RANGES[kind]
+        raise _Unfit("E504", "a value is out of range", f"a value of `{kind.value}` is from {low} to {high}") from None
+
+
+def _wrong_type(given: pa.DataType, wanted: str) -> _Unfit:
+    return _Unfit("E509", f"a column of type {given} cannot be read", f"cast it to {wanted} where the file is written")
+
+
+def _record_text(text: str, type_: Type, types: Mapping[str, Type]) -> str:
+    try:
+        return format_record(parse_record(text, type_, types), type_, types)
+    except ValueError as error:
+        raise _Unfit("E507", f"`{text}`: {error}", "a record is written as [1, [2, nil]]") from None
+
+
+# ---------------------------------------------------------------------------------------------------- JSON
+
+
+def read_json(data: bytes, relation: Relation, origin: str, types: Mapping[str, Type]) -> pa.Table:
+    """The facts of a JSON file: a list of rows, each a list or an object by column name."""
+    try:
+        rows = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        line, column = getattr(error, "lineno", 0), getattr(error, "colno", 0)
+        span = Span(origin, line, column, line, column + 1)
+        reason = getattr(error, "msg", str(error)).lower()
+        raise DataError(Diagnostic("E506", f"`{origin}` is not JSON: {reason}", span)) from None
+    if not isinstance(rows, list):
+        raise _error("E506", f"`{origin}` must hold a list of rows", origin)
+    if relation.arity == 0:
+        return unit_table(bool(rows))
+    columns: list[list[object]] = [[] for _ in relation.columns]
+    found: list[Diagnostic] = []
+    for number, row in enumerate(rows, 1):
+        try:
+            values = _json_row(row, relation, types)
+        except _Unfit as error:
+            message = f"row {number} of `{origin}`: {error}"
+            found.append(Diagnostic(error.code, message, Span(origin, 0, 0, 0, 0), hint=error.hint))
+            continue
+        for value, target in zip(values, columns, strict=True):
+            target.append(value)
+    if found:
+        raise DataError(found[:20])
+    return table_of(relation, columns)
+
+
+def _json_row(row: Any, relation: Relation, types: Mapping[str, Type]) -> list[object]:
+    if isinstance(row, dict):
+        unknown = sorted(set(relation.columns) ^ set(row))
+        if unknown:
+            raise _Unfit("E502", f"expected the keys {', '.join(relation.columns)}, found {', '.join(row)}")
+        row = [row[name] for name in relation.columns]
+    if not isinstance(row, list) or len(row) != relation.arity:
+        count = len(row) if isinstance(row, list) else 1
+        raise _Unfit("E502", f"expected {relation.arity} values, found {count}")
+    return [_json_value(value, type_, types) for value, type_ in zip(row, relation.types, strict=True)]
+
+
+def _json_value(value: Any, type_: Type, types: Mapping[str, Type]) -> object:
+    if type_.kind is Kind.RECORD:
+        try:
+            return format_record(_json_record(value, type_, types), type_, types)
+        except ValueError as error:
+            raise _Unfit("E507", str(error)) from None
+    return _json_scalar(value, type_.kind)
+
+
+def _json_record(value: Any, type_: Type, types: Mapping[str, Type]) -> Value:
+    if type_.kind is not Kind.RECORD:
+        return _json_scalar(value, type_.kind)
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        value = [value.get(name) for name, _ in type_.fields]
+    if not isinstance(value, list) or len(value) != len(type_.fields):
+        raise ValueError(f"not a record of type `{type_.name}`: {json.dumps(value)}")
+    return tuple(_json_record(part, types[name], types) for part, (_, name) in zip(value, type_.fields, strict=True))
+
+
+def _json_scalar(value: Any, kind: Kind) -> int | float | str:
+    if value is None:
+        raise _Unfit("E508", "a null", "remove the row or fill in a value")
+    if kind is Kind.SYMBOL and isinstance(value, str):
+        return value
+    if kind is Kind.FLOAT and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if kind in RANGES and isinstance(value, int):
+        low, high = RANGES[kind]
+        if low <= value <= high:
+            return int(value)
+        raise _Unfit("E504", f"{value} is out of range", f"a value of `{kind.value}` is from {low} to {high}")
+    raise _Unfit("E503", f"{json.dumps(value)} is not of type {kind.value}")
+
+
+def _error(code: str, message: str, origin: str) -> DataError:
+    return DataError(Diagnostic(code, message, Span(origin, 0, 0, 0, 0)))

@@ -1,0 +1,123 @@
+"""Reads what the `.input` directives of a program name."""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import sys
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from sempre.analysis.model import CheckedProgram, Relation, Type
+from sempre.diagnostics import DataError, Diagnostic, ProgramError, SempreError, Span
+from sempre.files.columns import concat
+from sempre.files.foreign import read_json, read_parquet
+from sempre.files.options import Endpoint, check_directives, input_endpoint
+from sempre.files.text import read_text
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_inputs(checked: CheckedProgram, facts_dir: str | Path) -> dict[str, pa.Table]:
+    """One table per relation with an `.input`; raises once, with what is wrong in every file.
+
+    File names are relative to `facts_dir`.
+    """
+    bad_options = [finding for finding in check_directives(checked) if finding.severity == "error"]
+    if bad_options:
+        raise ProgramError(bad_options, checked.sources)
+    found: list[Diagnostic] = []
+    sources: dict[str, str] = {}
+    tables: dict[str, pa.Table] = {}
+    stdin = _Stdin()
+    for relation in checked.relations.values():
+        parts = []
+        for directive in relation.inputs:
+            endpoint = input_endpoint(relation, directive)
+            try:
+                parts.append(read_endpoint(endpoint, relation, Path(facts_dir), checked.types, stdin))
+            except SempreError as error:
+                found += error.diagnostics
+                sources |= error.sources
+        if relation.inputs:
+            tables[relation.name] = concat(relation, parts)
+    if found:
+        raise DataError(found, sources)
+    return tables
+
+
+class _Stdin:
+    """Standard input, which can be read for one relation only."""
+
+    def __init__(self) -> None:
+        self.reader = ""
+
+    def read(self, relation: Relation) -> bytes:
+        if self.reader:
+            message = f"`{relation.name}` and `{self.reader}` are both read from standard input"
+            raise DataError(Diagnostic("E506", message, hint="give one of them a file"))
+        self.reader = relation.name
+        return sys.stdin.buffer.read()
+
+
+def read_endpoint(
+    endpoint: Endpoint, relation: Relation, folder: Path, types: Mapping[str, Type], stdin: _Stdin | None = None
+) -> pa.Table:
+    """The facts at one place."""
+    if endpoint.io == "stdin":
+        data = (stdin or _Stdin()).read(relation)
+        return read_text(data, relation, endpoint.text, "<stdin>", types)
+    path = folder / endpoint.filename
+    if endpoint.io == "parquet":
+        return read_parquet(_existing(path, relation), relation, types)
+    data = read_bytes(path, relation)
+    if endpoint.io == "json":
+        return read_json(data, relation, str(path), types)
+    return read_text(data, relation, endpoint.text, str(path), types)
+
+
+def read_bytes(path: Path, relation: Relation | None = None) -> bytes:
+    """The whole file, decompressed if it is gzip."""
+    path = _existing(path, relation)
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(Diagnostic("E506", f"cannot read `{path}`: {reason.lower()}", _file_span(path))) from None
+
+
+def missing_file(path: Path, relation: Relation | None = None) -> DataError:
+    """The error for a file that is not there, naming those that are."""
+    whose = f" for relation `{relation.name}`" if relation else ""
+    return DataError(Diagnostic("E501", f"file `{path}`{whose} does not exist", hint=_similar(path)))
+
+
+def _existing(path: Path, relation: Relation | None) -> Path:
+    packed = path.with_name(path.name + ".gz")
+    if not path.exists() and packed.exists():
+        return packed
+    if not path.exists():
+        raise missing_file(path, relation)
+    return path
+
+
+def _similar(path: Path) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        return f"there is no folder `{folder}`"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
+    near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.5)
+    if near:
+        return f"`{folder}` has {', '.join(f'`{name}`' for name in near)}"
+    if not names:
+        return f"`{folder}` is empty"
+    shown = ", ".join(f"`{name}`" for name in names[:5])
+    return f"`{folder}` has {shown}" + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _file_span(path: Path) -> Span:
+    return Span(str(path), 0, 0, 0, 0)

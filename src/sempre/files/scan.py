@@ -1,0 +1,244 @@
+"""Delimited text read row by row: slow, and exact about what is wrong and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from sempre.analysis.model import Kind, Relation, Type
+from sempre.diagnostics import DataError, Diagnostic, Span
+from sempre.files.columns import RANGES, table_of
+from sempre.files.options import TextFormat
+from sempre.files.records import RecordError, format_record, parse_record
+
+MOST_FAULTS = 20
+LONGEST_EXCERPT = 200
+
+_INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|([0-9]+))")
+_FLOAT = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE)
+_UNDECODED = re.compile("[\udc80-\udcff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One value as text, and where it is; lines and columns count from 1."""
+
+    text: str
+    line: int
+    column: int
+
+    def span(self, file: str) -> Span:
+        return Span(file, self.line, self.column, self.line, self.column + max(1, len(self.text)))
+
+
+Row = tuple[str, list[Cell]]
+"""The line a row begins on, as text, and its cells."""
+
+
+class Fault(ValueError):
+    """Why a cell is refused; `offset` says where in it."""
+
+    def __init__(self, code: str, message: str, hint: str = "", offset: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+        self.offset = offset
+
+
+@dataclass(slots=True)
+class Faults:
+    """Collects what is wrong with one file: the first few in full, the rest as a number."""
+
+    file: str
+    found: list[Diagnostic] = field(default_factory=list)
+    more: int = 0
+    lines: dict[int, str] = field(default_factory=dict)
+
+    def add(self, fault: Fault, cell: Cell, line: str) -> None:
+        if len(self.found) == MOST_FAULTS:
+            self.more += 1
+            return
+        if fault.offset:
+            cell = Cell(cell.text[fault.offset :], cell.line, cell.column + fault.offset)
+        span = cell.span(self.file)
+        if len(line) > LONGEST_EXCERPT:
+            line = line[:LONGEST_EXCERPT] + "…"
+            span = replace(span, end_column=max(span.column + 1, min(span.end_column, LONGEST_EXCERPT + 1)))
+        self.found.append(Diagnostic(fault.code, str(fault), span, hint=fault.hint))
+        self.lines[span.line] = _UNDECODED.sub("\N{REPLACEMENT CHARACTER}", line)
+
+    def raise_any(self) -> None:
+        """Raise one `DataError` for all that was found, if anything."""
+        if not self.found:
+            return
+        if self.more:
+            noun = "error" if self.more == 1 else "errors"
+            self.found[-1] = replace(self.found[-1], detail=f"and {self.more:,} more {noun} in this file")
+        raise DataError(self.found, {self.file: self._excerpts()})
+
+    def _excerpts(self) -> str:
+        """The source text with only the lines that are shown filled in."""
+        lines = [""] * max(self.lines, default=0)
+        for number, text in self.lines.items():
+            lines[number - 1] = text
+        return "\n".join(lines)
+
+
+def scan_text(
+    data: bytes, start: int, relation: Relation, layout: TextFormat, file: str, types: Mapping[str, Type]
+) -> pa.Table:
+    """The facts in `data[start:]`; raises `DataError` with the place of every bad row."""
+    first = data.count(b"\n", 0, start) + 1
+    rows = _quoted_rows(data[start:], layout, first) if layout.rfc4180 else _plain_rows(data, start, layout, relation)
+    places = layout.columns or tuple(range(relation.arity))
+    columns: list[list[object]] = [[] for _ in places]
+    faults = Faults(file)
+    for line, cells in rows:
+        try:
+            _check_width(cells, relation, layout)
+        except Fault as fault:
+            faults.add(fault, Cell(line, cells[0].line, 1), line)
+            continue
+        for place, type_, column in zip(places, relation.types, columns, strict=True):
+            try:
+                column.append(_value(cells[place].text, type_, types))
+            except Fault as fault:
+                faults.add(fault, cells[place], line)
+    faults.raise_any()
+    return table_of(relation, columns)
+
+
+def scan_unit(data: bytes, start: int, file: str, relation: Relation) -> bool:
+    """Whether a relation without columns holds: its file has a line `()`, or only an empty one, or nothing at all."""
+    faults = Faults(file)
+    rows = list(_plain_rows(data, start, TextFormat(), relation))
+    for line, cells in rows:
+        if line.strip() not in ("()", ""):
+            message = f"relation `{relation.name}` has no columns"
+            faults.add(Fault("E502", message, hint="write the line `()` when it holds"), cells[0], line)
+    faults.raise_any()
+    return bool(rows)
+
+
+# ---------------------------------------------------------------------------------------------------- rows
+
+
+def _plain_rows(data: bytes, start: int, layout: TextFormat, relation: Relation) -> Iterator[Row]:
+    """Rows of text without quoting: one per line, a final line break ends the last."""
+    first = data.count(b"\n", 0, start) + 1
+    lines = data[start:].split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    has_records = Kind.RECORD in relation.kinds
+    for number, raw in enumerate(lines, first):
+        line = raw.removesuffix(b"\r").decode("utf-8", "surrogateescape")
+        pieces = _split_outside_brackets(line, layout.delimiter) if has_records else line.split(layout.delimiter)
+        yield line, _cells(pieces, number, len(layout.delimiter))
+
+
+def _cells(pieces: list[str], number: int, gap: int) -> list[Cell]:
+    cells, column = [], 1
+    for piece in pieces:
+        cells.append(Cell(piece, number, column))
+        column += len(piece) + gap
+    return cells
+
+
+def _split_outside_brackets(line: str, delimiter: str) -> list[str]:
+    """Split at the delimiters that are not inside a record."""
+    pieces: list[str] = []
+    for piece in line.split(delimiter):
+        if pieces and pieces[-1].startswith("[") and pieces[-1].count("[") > pieces[-1].count("]"):
+            pieces[-1] += delimiter + piece
+        else:
+            pieces.append(piece)
+    return pieces
+
+
+def _quoted_rows(data: bytes, layout: TextFormat, first: int) -> Iterator[Row]:
+    """Rows as RFC 4180 has them: a cell in quotes may hold delimiters, line breaks and doubled quotes."""
+    text = data.decode("utf-8", "surrogateescape")
+    mark = re.escape(layout.delimiter)
+    cell_at = re.compile(rf'"((?:[^"]|"")*)"(?={mark}|\r?\n|\r?\Z)|((?:(?!\r?\n|\r\Z)[^{mark}\n])*)')
+    at, number = 0, first
+    while at < len(text):
+        row_start = at - (text.rfind("\n", 0, at) + 1)
+        line = text[at - row_start :].split("\n", 1)[0].removesuffix("\r")
+        cells: list[Cell] = []
+        while True:
+            match = cell_at.match(text, at)
+            assert match is not None  # the second branch matches the empty text
+            column = at - text.rfind("\n", 0, at)
+            body = match[2] if match[1] is None else match[1].replace('""', '"')
+            cells.append(Cell(body, number, column))
+            number += match[0].count("\n")
+            at = match.end()
+            if not text.startswith(layout.delimiter, at):
+                break
+            at += 1
+        at += text.startswith("\r", at)
+        at += text.startswith("\n", at)
+        number += 1
+        yield line, cells
+
+
+def _check_width(cells: list[Cell], relation: Relation, layout: TextFormat) -> None:
+    if layout.columns is None and len(cells) == relation.arity:
+        return
+    if layout.columns is not None and len(cells) > max(layout.columns):
+        return
+    wanted = relation.arity if layout.columns is None else max(layout.columns) + 1
+    least = "" if layout.columns is None else "at least "
+    noun = "column" if wanted == 1 else "columns"
+    message = f"expected {least}{wanted} {noun}, found {len(cells)}"
+    hint = f"`{relation.name}` has the columns {', '.join(relation.columns)}"
+    if len(cells) == 1 and not cells[0].text:
+        message, hint = f"the line is empty: {message}", "remove it"
+    elif len(cells) == 1 and layout.delimiter == "\t" and wanted > 1:
+        hint += '; they are separated by tabs (another character with delimiter=",")'
+    raise Fault("E502", message, hint)
+
+
+# -------------------------------------------------------------------------------------------------- values
+
+
+def _value(text: str, type_: Type, types: Mapping[str, Type]) -> object:
+    """The value of type `type_` that a cell spells; raises `Fault`."""
+    bad = _UNDECODED.search(text)
+    if bad:
+        byte = ord(bad[0]) - 0xDC00
+        raise Fault("E505", f"byte 0x{byte:02x} is not UTF-8", "convert the file to UTF-8", bad.start())
+    match type_.kind:
+        case Kind.SYMBOL:
+            return text
+        case Kind.NUMBER | Kind.UNSIGNED:
+            return _integer(text, type_.kind)
+        case Kind.FLOAT:
+            if not _FLOAT.fullmatch(text.strip()):
+                raise Fault("E503", f"`{text}` is not a float")
+            return float(text)
+        case Kind.RECORD:
+            try:
+                return format_record(parse_record(text, type_, types), type_, types)
+            except RecordError as error:
+                raise Fault("E507", str(error), "a record is written as [1, [2, nil]]", error.position) from None
+
+
+def _integer(text: str, kind: Kind) -> int:
+    article = "an unsigned" if kind is Kind.UNSIGNED else "a number"
+    match = _INTEGER.fullmatch(text.strip(" \t"))
+    if match is None:
+        raise Fault("E503", f"`{text}` is not {article}" + (" number" if kind is Kind.UNSIGNED else ""))
+    sign, hexadecimal, binary, decimal = match.groups()
+    digits = hexadecimal or binary or decimal
+    # Python refuses to convert very long decimals; anything that long is out of range anyway.
+    value = int(digits, 16 if hexadecimal else 2 if binary else 10) if len(digits.lstrip("0")) <= 64 else 2**65
+    value = -value if sign == "-" else value
+    low, high = RANGES[kind]
+    if not low <= value <= high:
+        shown = text if len(text) <= 40 else text[:37] + "..."
+        raise Fault("E504", f"`{shown}` is out of range", f"a value of `{kind.value}` is from {low} to {high}")
+    return value
