@@ -13,14 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sempre.analysis.model import CheckedProgram, Expr, Var
+from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
 from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel import join
 from sempre.kernel.functors import Fault
-from sempre.kernel.layout import EMPTY, Column, Field, Keys, Packing, fields_covering, packing
+from sempre.kernel.layout import (
+    EMPTY, GROWTH_BITS, NARROW_BITS, Column, Field, Keys, Packing, fields_covering, packing, span_of,
+)  # fmt: skip
 from sempre.kernel.trace import Order, RowSet, Trace, View
 from sempre.kernel.values import Values
+from sempre.plan.domains import domains
 from sempre.plan.ops import Plan, Probe
 
 # Rows of the first step that one task takes; below PARALLEL_ROWS a second thread costs more than it saves.
@@ -57,6 +60,7 @@ class LocalBackend:
         self.values = Values()
         self.threads = threads or os.cpu_count() or 1
         self._pool: ThreadPoolExecutor | None = None
+        self._domains = domains(program)
         self._fields: dict[str, tuple[Field, ...]] = {
             name: (EMPTY,) * relation.arity for name, relation in program.relations.items()
         }
@@ -68,9 +72,61 @@ class LocalBackend:
 
     # ---------------------------------------------------------------------------------------------- relations
 
-    def suggest_fields(self, fields: dict[str, tuple[Field, ...]]) -> None:
-        """The fields that relations start with when they are empty."""
-        self._fields.update(fields)
+    def fit(self, columns: Mapping[str, Sequence[Column]]) -> None:
+        """Make room for these columns, in their relations and in all that share a domain with them.
+
+        Spare bits are left as far as every relation that fits one word still does.
+        """
+        spans: dict[int, tuple[int, int]] = {}
+        for name, relation_columns in columns.items():
+            for index, column in enumerate(relation_columns):
+                if column.size:
+                    lo, hi = span_of(column)
+                    domain = self._domains[name, index]
+                    known = spans.get(domain, (lo, hi))
+                    spans[domain] = (min(lo, known[0]), max(hi, known[1]))
+        grown: dict[int, Field] = {}
+        for (name, index), domain in self._domains.items():
+            field = grown.get(domain, self._fields[name][index])
+            if domain in spans and not field.holds(*spans[domain]):
+                lo, hi = spans[domain]
+                grown[domain] = Field.covering(min(lo, field.lo), max(hi, field.hi)) if field.bits else Field.covering(lo, hi)
+        if grown:
+            self._fields = self._with_slack(grown)
+
+    def _with_slack(self, grown: dict[int, Field]) -> dict[str, tuple[Field, ...]]:
+        for slack in range(GROWTH_BITS, -1, -1):
+            roomy = {domain: field.grown(slack) for domain, field in grown.items()}
+            fields = {
+                name: tuple(roomy.get(self._domains[name, i], field) for i, field in enumerate(old))
+                for name, old in self._fields.items()
+            }
+            bits = [sum(field.bits for field in row) for row in fields.values()]
+            if slack == 0 or not any(NARROW_BITS < b <= NARROW_BITS + slack * len(grown) * 4 for b in bits):
+                break
+        return fields
+
+    def fitted(self, relation: str, version: Trace) -> Trace:
+        """The version with room for what `fit` announced."""
+        fields = self._fields[relation]
+        if all(own.contains(wanted) for own, wanted in zip(version.fields, fields, strict=True)):
+            return version
+        return version.widened(tuple(
+            wanted if wanted.contains(own) else Field.covering(min(own.lo, wanted.lo), max(own.hi, wanted.hi))
+            for own, wanted in zip(version.fields, fields, strict=True)
+        ))
+
+    def constants(self, facts: Sequence[Fact]) -> list[Column]:
+        """The columns of facts of one relation that a program states."""
+        rows: list[list[Column]] = []
+        for fact in facts:
+            try:
+                rows.append([compute(self.values, arg, Bindings.unit(counted=False)) for arg in fact.args])
+            except Fault as fault:
+                raise DataError(
+                    Diagnostic("E510", f"{fault}", fact.span, detail=f"in the fact: {fact.text}"), self.program.sources
+                ) from None
+        return [np.concatenate(column) for column in zip(*rows, strict=True)]
 
     def empty(self, relation: str, orders: Iterable[Order] = ()) -> Trace:
         return Trace.empty(self._fields[relation], orders)

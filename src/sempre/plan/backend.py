@@ -50,6 +50,10 @@ class Backend(Protocol):
 
     def empty(self, relation: str) -> Version: ...
 
+    def fitted(self, relation: str, version: Version) -> Version:
+        """The version, laid out so that the values of the epoch to come fit."""
+        ...
+
     def version(self, rows: Rows, orders: Iterable[Order] = ()) -> Version: ...
 
     def view(self, *versions: Version) -> View:

@@ -6,57 +6,59 @@ a value read from one can be looked up in another without a range check, and der
 
 from __future__ import annotations
 
-from sempre.analysis.model import CheckedProgram, Compare, Fold, Literal, Match, NormalRule, Not, Var
+from collections.abc import Hashable, Iterable
+
+from sempre.analysis.model import CheckedProgram, Compare, Expr, Fold, Literal, Match, NormalRule, Not, Var
 
 Place = tuple[str, int]
 
 
 def domains(program: CheckedProgram) -> dict[Place, int]:
     """The domain number of every (relation, column)."""
-    parents: dict[object, object] = {}
+    places = [(name, column) for name, relation in program.relations.items() for column in range(relation.arity)]
+    classes = _Classes()
+    for relation in program.relations.values():
+        if relation.is_equivalence:
+            classes.unite((relation.name, 0), (relation.name, 1))
+    for rule in program.rules:
+        _unite_rule(rule, classes)
+    numbers: dict[object, int] = {}
+    return {place: numbers.setdefault(classes.find(place), len(numbers)) for place in places}
 
-    def find(item: object) -> object:
+
+class _Classes:
+    """Union-find over places and variables."""
+
+    def __init__(self) -> None:
+        self._parents: dict[Hashable, Hashable] = {}
+
+    def find(self, item: Hashable) -> Hashable:
+        parents = self._parents
         parents.setdefault(item, item)
-        while parents[item] is not item:
+        while parents[item] != item:
             parents[item] = parents[parents[item]]
             item = parents[item]
         return item
 
-    def unite(a: object, b: object) -> None:
-        parents[find(a)] = find(b)
-
-    places = [(name, column) for name, relation in program.relations.items() for column in range(relation.arity)]
-    # Equal tuples must be one object for the identity tests above.
-    place_of = {place: place for place in places}
-    for relation in program.relations.values():
-        if relation.is_equivalence:
-            unite(place_of[relation.name, 0], place_of[relation.name, 1])
-    for rule in program.rules:
-        _unite_rule(rule, place_of, unite)
-    numbers: dict[object, int] = {}
-    return {place: numbers.setdefault(find(place), len(numbers)) for place in places}
+    def unite(self, a: Hashable, b: Hashable) -> None:
+        self._parents[self.find(a)] = self.find(b)
 
 
-def _unite_rule(rule: NormalRule, place_of: dict[Place, Place], unite: object) -> None:
-    names: dict[str, str] = {}
-
-    def node(name: str) -> object:
-        # One object per variable and rule.
-        return names.setdefault(name, f"{rule.number}:{name}")
+def _unite_rule(rule: NormalRule, classes: _Classes) -> None:
+    def unite_all(relation: str, args: Iterable[Expr]) -> None:
+        for column, arg in enumerate(args):
+            if isinstance(arg, Var):
+                classes.unite((rule.number, arg.name), (relation, column))
 
     def visit(body: tuple[Literal, ...]) -> None:
         for literal in body:
             if isinstance(literal, Match):
-                for column, arg in enumerate(literal.args):
-                    if isinstance(arg, Var):
-                        unite(node(arg.name), place_of[literal.relation, column])  # type: ignore[operator]
+                unite_all(literal.relation, literal.args)
             elif isinstance(literal, Compare):
                 if literal.op == "=" and isinstance(literal.left, Var) and isinstance(literal.right, Var):
-                    unite(node(literal.left.name), node(literal.right.name))  # type: ignore[operator]
+                    classes.unite((rule.number, literal.left.name), (rule.number, literal.right.name))
             elif isinstance(literal, Not | Fold):
                 visit(literal.body)
 
     visit(rule.body)
-    for column, arg in enumerate(rule.args):
-        if isinstance(arg, Var):
-            unite(node(arg.name), place_of[rule.relation, column])  # type: ignore[operator]
+    unite_all(rule.relation, rule.args)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from sempre.analysis.model import Compare, Const, Expr, Fold, Match, Not, NormalRule, Unpack, Var
+from sempre.analysis.model import Compare, Const, Expr, Fold, Literal, Match, NormalRule, Not, Unpack, Var
 
 Order = tuple[int, ...]
 
@@ -133,3 +133,14 @@ def probes(steps: tuple[Step, ...]) -> list[Probe]:
 def matches(body: tuple[object, ...]) -> list[int]:
     """The positions of the positive atoms of a body."""
     return [index for index, literal in enumerate(body) if isinstance(literal, Match)]
+
+
+def relations_of(body: tuple[Literal, ...]) -> set[str]:
+    """Every relation that a body reads, in negations and aggregates too."""
+    found: set[str] = set()
+    for literal in body:
+        if isinstance(literal, Match):
+            found.add(literal.relation)
+        elif isinstance(literal, Not | Fold):
+            found |= relations_of(literal.body)
+    return found

@@ -1,0 +1,461 @@
+"""The public surface: programs, databases, relations, transactions, change sets.
+
+>>> program = Program('''
+... .decl edge(x: symbol, y: symbol)
+... .decl reach(x: symbol, y: symbol)
+... reach(x, y) :- edge(x, y).
+... reach(x, z) :- reach(x, y), edge(y, z).
+... ''')
+>>> db = Database(program)
+>>> changes = db.apply(insert={"edge": [("a", "b"), ("b", "c")]})
+>>> sorted(db["reach"])
+[('a', 'b'), ('a', 'c'), ('b', 'c')]
+>>> changes = db.apply(delete={"edge": [("b", "c")]})
+>>> changes.removed["reach"].to_pylist()
+[{'x': 'a', 'y': 'c'}, {'x': 'b', 'y': 'c'}]
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sempre.analysis.check import check
+from sempre.analysis.model import CheckedProgram, Relation
+from sempre.backends.local import LocalBackend
+from sempre.diagnostics import BackendError, DataError, ProgramError, StateError
+from sempre.engine import STRATEGIES, Engine, EpochResult, Progress
+from sempre.ingest import encode_rows
+from sempre.lang.parser import parse, parse_atom
+from sempre.plan.equivalence import close_equivalences
+from sempre.results import Decoder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Program:
+    """A parsed and checked program.
+
+    Parameters
+    ----------
+    text
+        The program. Raises `ProgramError` with every error it has.
+    file
+        The name that messages show.
+    """
+
+    def __init__(self, text: str, file: str = "<program>") -> None:
+        self.text = text
+        self.syntax = parse(text, file)
+        self.checked: CheckedProgram = check(self.syntax, {file: text})
+
+    @staticmethod
+    def from_file(path: str | Path) -> Program:
+        """The program in a file."""
+        try:
+            text = Path(path).read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise ProgramError(f"`{path}` is not UTF-8 text: byte {error.start} cannot be decoded") from None
+        except OSError as error:
+            raise ProgramError(f"cannot read `{path}`: {(error.strerror or str(error)).lower()}") from None
+        return Program(text, str(path))
+
+    @property
+    def relations(self) -> Mapping[str, Relation]:
+        """The declared relations, by name."""
+        return self.checked.relations
+
+    def __repr__(self) -> str:
+        return f"<Program: {len(self.checked.relations)} relations, {len(self.checked.rules)} rules>"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How an epoch went; `to_json` has the keys of the command line's `--report`."""
+
+    seconds: float
+    strategy: str
+    placement: str
+    rounds: int
+    instances: int | None
+    added: dict[str, int]
+    removed: dict[str, int]
+    peak_rss: int
+    why: str
+    strata: tuple[dict[str, Any], ...]
+    ignored_insertions: int
+    ignored_deletions: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "strata": list(self.strata)}
+
+
+class ChangeSet:
+    """What one epoch changed.
+
+    `added` and `removed` map every relation to an Arrow table, empty where nothing changed; tables are made when they
+    are asked for. `report` says how the epoch went.
+    """
+
+    def __init__(self, added: Mapping[str, pa.Table], removed: Mapping[str, pa.Table], report: Report) -> None:
+        self.added = added
+        self.removed = removed
+        self.report = report
+
+    def __bool__(self) -> bool:
+        return any(self.report.added.values()) or any(self.report.removed.values())
+
+    def __repr__(self) -> str:
+        parts = []
+        for name in self.added:
+            plus, minus = self.report.added.get(name, 0), self.report.removed.get(name, 0)
+            if plus or minus:
+                parts.append(f"{name} +{plus} -{minus}")
+        return f"<ChangeSet: {', '.join(parts) or 'nothing changed'}>"
+
+
+class _Tables(Mapping[str, Any]):
+    """Arrow tables by relation, made on first use."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], Any]) -> None:
+        self._names = tuple(names)
+        self._make = make
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            if name not in self._names:
+                raise KeyError(name)
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class View:
+    """One relation of a database, as of the last epoch."""
+
+    def __init__(self, database: Database, relation: Relation) -> None:
+        self._database = database
+        self.relation = relation
+
+    @property
+    def name(self) -> str:
+        return self.relation.name
+
+    def __len__(self) -> int:
+        return len(self._database._version(self.name))
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        rows = self._database._version(self.name).rows()
+        return self._database._decoder.tuples(self.relation, rows.columns(), len(rows))
+
+    def __contains__(self, row: object) -> bool:
+        return self._database._contains(self.relation, row)
+
+    def to_arrow(self) -> pa.Table:
+        """An Arrow table of all rows."""
+        rows = self._database._version(self.name).rows()
+        return self._database._decoder.table(self.relation, rows.columns(), len(rows))
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame of all rows."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame of all rows."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())
+
+    def __repr__(self) -> str:
+        columns = ", ".join(
+            f"{name}: {type_.name}" for name, type_ in zip(self.relation.columns, self.relation.types, strict=True)
+        )
+        return f"<View {self.name}({columns}): {len(self):,} rows>"
+
+
+class Transaction:
+    """Collects the changes of one epoch; the last operation on a fact wins."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._operations: list[tuple[str, bool, list[np.ndarray[Any, Any]], int]] = []
+        self.changes: ChangeSet | None = None
+
+    def insert(self, relation: str, rows: Any) -> None:
+        """Insert rows when the transaction ends."""
+        self._add(relation, rows, insert=True)
+
+    def delete(self, relation: str, rows: Any) -> None:
+        """Delete rows when the transaction ends."""
+        self._add(relation, rows, insert=False)
+
+    def _add(self, relation: str, rows: Any, insert: bool) -> None:
+        columns, size = self._database._encode(relation, rows)
+        self._operations.append((relation, insert, columns, size))
+
+
+class Database:
+    """The relations of a program, kept up to date.
+
+    Parameters
+    ----------
+    program
+        The rules, as a `Program` or as text.
+    strategy, modules, place, semantics, threads, workers, memory
+        Expert knobs; the defaults choose by themselves.
+    progress
+        Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`.
+    """
+
+    def __init__(
+        self,
+        program: Program | str,
+        *,
+        spark: Any = None,
+        store: Any = None,
+        strategy: str = "auto",
+        modules: str | Iterable[str] = "auto",
+        place: str = "auto",
+        semantics: str | None = None,
+        threads: int | None = None,
+        workers: int | None = None,
+        memory: str | int | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.program = Program(program) if isinstance(program, str) else program
+        _check_options(strategy, place, semantics, spark, store)
+        checked = close_equivalences(self.program.checked)
+        self._backend = LocalBackend(checked, threads)
+        self._engine = Engine(checked, self._backend, "recompute" if strategy == "auto" else strategy, progress)
+        self._decoder = Decoder(self._backend.values, checked.types)
+        self._closed = False
+
+    # ------------------------------------------------------------------------------------------------- epochs
+
+    @property
+    def epoch(self) -> int:
+        """The number of the last epoch; 0 is the first materialization."""
+        self._materialized()
+        return self._engine.snapshot.epoch
+
+    def load(self, directory: str | Path) -> ChangeSet:
+        """Read what `.input` says from a directory: part of epoch 0 if nothing happened yet, else an epoch."""
+        from sempre.files import read_inputs
+
+        tables = read_inputs(self.program.checked, Path(directory))
+        return self.materialise(tables) if self._engine.snapshot.epoch < 0 else self.apply(insert=tables)
+
+    def materialise(self, tables: Mapping[str, Any] | None = None) -> ChangeSet:
+        """Epoch 0: the program's own facts, and these tables. Can only be the first thing that happens."""
+        self._open()
+        if self._engine.snapshot.epoch >= 0:
+            raise StateError("the database is materialized already", hint="Use apply() for further facts.")
+        encoded = self._encode_all(tables or {})
+        for name, (columns, size) in self._program_facts().items():
+            mine = encoded.get(name)
+            if mine is None:
+                encoded[name] = (columns, size)
+            else:
+                encoded[name] = ([np.concatenate(pair) for pair in zip(mine[0], columns, strict=True)], mine[1] + size)
+        return self._apply(encoded, {})
+
+    def apply(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
+        """One epoch: delete, then insert; all of it or, if anything fails, nothing.
+
+        Parameters
+        ----------
+        insert, delete
+            Rows by relation: tuples, dicts, Arrow, pandas or polars.
+        """
+        self._open()
+        self._materialized()
+        return self._apply(self._encode_all(insert or {}), self._encode_all(delete or {}))
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Collect insertions and deletions, applied as one epoch at the end; an exception leaves nothing behind."""
+        self._open()
+        self._materialized()
+        transaction = Transaction(self)
+        yield transaction
+        insert, delete = self._last_wins(transaction._operations)
+        transaction.changes = self._finish(insert, delete)
+
+    def _last_wins(self, operations: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Rows to insert and to delete, when the last operation on each row decides."""
+        backend = self._backend
+        backend.fit({name: columns for name, _, columns, _ in operations})
+        insert: dict[str, Any] = {}
+        delete: dict[str, Any] = {}
+        for name, is_insert, columns, size in operations:
+            rows = backend.rows(name, columns, size)
+            target, other = (insert, delete) if is_insert else (delete, insert)
+            target[name] = backend.union([target[name], rows]) if name in target else rows
+            if name in other:
+                other[name] = backend.difference(other[name], backend.version(rows))
+        return insert, delete
+
+    def _apply(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> ChangeSet:
+        backend = self._backend
+        backend.fit({name: columns for name, (columns, _) in insert.items()})
+        if self._engine.is_empty:
+            self._engine.reset()
+        plus = {name: backend.rows(name, *encoded) for name, encoded in insert.items()}
+        minus = {name: backend.rows(name, *encoded) for name, encoded in delete.items()}
+        return self._finish(plus, minus)
+
+    def _finish(self, plus: Mapping[str, Any], minus: Mapping[str, Any]) -> ChangeSet:
+        result = self._engine.apply(plus, minus)
+        return self._change_set(result)
+
+    def _change_set(self, result: EpochResult) -> ChangeSet:
+        relations = self.program.relations
+
+        def table(name: str, side: str) -> Any:
+            change = result.changes.get(name)
+            if change is None:
+                return self._decoder.table(relations[name], [np.empty(0, np.int64)] * relations[name].arity, 0)
+            rows = getattr(change, side)
+            return self._decoder.table(relations[name], rows.columns(), len(rows))
+
+        report = Report(
+            result.seconds,
+            result.strategy,
+            "driver",
+            sum(stratum.rounds for stratum in result.strata),
+            None,
+            {name: len(change.plus) for name, change in result.changes.items()},
+            {name: len(change.minus) for name, change in result.changes.items()},
+            peak_rss(),
+            result.why,
+            tuple(asdict(stratum) for stratum in result.strata),
+            result.ignored_insertions,
+            result.ignored_deletions,
+        )
+        names = tuple(relations)
+        return ChangeSet(
+            _Tables(names, lambda name: table(name, "plus")), _Tables(names, lambda name: table(name, "minus")), report
+        )
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def __getitem__(self, name: str) -> View:
+        relation = self.program.relations.get(name)
+        if relation is None:
+            raise self._unknown(name)
+        self._open()
+        self._materialized()
+        return View(self, relation)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.program.relations)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.program.relations
+
+    def query(self, text: str) -> pa.Table:
+        """The bindings of the variables of an atom such as `reach("a", X)`, one column each, distinct rows."""
+        from sempre.query import answer
+
+        atom = parse_atom(text)
+        if atom.relation not in self.program.relations:
+            raise self._unknown(atom.relation)
+        relation = self.program.relations[atom.relation]
+        self._materialized()
+        return answer(atom, relation, self._version(relation.name).rows(), self._encode_constants, self._decoder)
+
+    def _encode_constants(self, relation: Relation, column: int, value: Any) -> int:
+        from sempre.ingest import encode_value
+
+        return encode_value(relation, column, value, self._backend.values, self.program.checked.types)
+
+    # -------------------------------------------------------------------------------------------------- inside
+
+    def close(self) -> None:
+        """Give back threads and memory; the database cannot be used afterwards."""
+        self._closed = True
+        self._backend.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        if self._closed:
+            raise StateError("the database is closed")
+
+    def _materialized(self) -> None:
+        """Make sure that epoch 0 has happened."""
+        self._open()
+        if self._engine.snapshot.epoch < 0:
+            self.materialise()
+
+    def _version(self, name: str) -> Any:
+        return self._engine.snapshot.versions[name]
+
+    def _unknown(self, name: str) -> DataError:
+        import difflib
+
+        close = difflib.get_close_matches(name, self.program.relations, 1)
+        return DataError(f"no relation is called `{name}`", hint=f"Did you mean `{close[0]}`?" if close else "")
+
+    def _encode(self, name: str, rows: Any) -> tuple[list[Any], int]:
+        relation = self.program.relations.get(name)
+        if relation is None:
+            raise self._unknown(name)
+        return encode_rows(relation, rows, self._backend.values, self.program.checked.types)
+
+    def _encode_all(self, tables: Mapping[str, Any]) -> dict[str, tuple[list[Any], int]]:
+        return {name: self._encode(name, rows) for name, rows in tables.items()}
+
+    def _program_facts(self) -> dict[str, tuple[list[Any], int]]:
+        by_relation: dict[str, list[Any]] = {}
+        for fact in self.program.checked.facts:
+            by_relation.setdefault(fact.relation, []).append(fact)
+        return {name: (self._backend.constants(facts), len(facts)) for name, facts in by_relation.items()}
+
+    def _contains(self, relation: Relation, row: object) -> bool:
+        try:
+            columns, size = encode_rows(relation, [row], self._backend.values, self.program.checked.types)
+        except DataError:
+            return False
+        return bool(self._version(relation.name).contains(self._backend.rows(relation.name, columns, size)).all())
+
+
+def _check_options(strategy: str, place: str, semantics: str | None, spark: Any, store: Any) -> None:
+    known = ("auto", *STRATEGIES)
+    if strategy not in known:
+        raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
+    if place not in ("auto", "driver"):
+        raise BackendError(f"place `{place}` is not available here", hint="Use `driver`, or leave it to `auto`.")
+    if semantics not in (None, "stratified"):
+        raise StateError(f"semantics `{semantics}` is not available yet", hint="Use `stratified`.")
+    if spark is not None:
+        raise BackendError("databases on Spark are not available yet", hint="Leave `spark` out.")
+    if store is not None:
+        raise StateError("durable stores are not available yet", hint="Leave `store` out.")
+
+
+def peak_rss() -> int:
+    """The most memory this process has held, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,227 @@
+"""The engine: takes epochs, brings stratum after stratum up to date, and commits all or nothing.
+
+The whole state is one immutable `Snapshot`. An epoch builds the next one beside it; committing is replacing a
+reference, so an error or an interrupt at any point leaves the last epoch as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.maintain.planning import Plans
+from sempre.maintain.recompute import Recompute
+from sempre.maintain.strategy import Change, Outcome, Strategy, Work
+from sempre.plan.backend import Backend, Rows, Version
+from sempre.plan.ops import relations_of
+
+STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in (Recompute(),)}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an epoch is."""
+
+    stratum: int
+    strata: int
+    round: int
+    facts: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state after an epoch: every relation, its explicit facts, and what the strategies remember."""
+
+    epoch: int
+    versions: Mapping[str, Version]
+    explicit: Mapping[str, Version]
+    memories: Mapping[int, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StratumReport:
+    relations: tuple[str, ...]
+    strategy: str
+    rounds: int
+    seconds: float
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochResult:
+    """What an epoch did: the change of every relation that changed, and how it went."""
+
+    changes: Mapping[str, Change]
+    strategy: str
+    why: str
+    seconds: float
+    strata: tuple[StratumReport, ...]
+    ignored_insertions: int = 0
+    ignored_deletions: int = 0
+
+
+@dataclass(slots=True)
+class _Pending:
+    """The explicit facts after an epoch, and how they change."""
+
+    explicit: dict[str, Version]
+    changes: dict[str, Change]
+    ignored_insertions: int = 0
+    ignored_deletions: int = 0
+
+
+@dataclass(slots=True)
+class Engine:
+    """Keeps the relations of a program on a backend."""
+
+    program: CheckedProgram
+    backend: Backend
+    strategy: str = "recompute"
+    progress: Callable[[Progress], None] | None = None
+    snapshot: Snapshot = field(init=False)
+    plans: Plans = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.plans = Plans(self.program, self.backend)
+        nothing = {name: self.backend.empty(name) for name in self.program.relations}
+        self.snapshot = Snapshot(-1, nothing, nothing, {})
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no facts at all."""
+        return not any(len(version) for version in self.snapshot.versions.values())
+
+    def reset(self) -> None:
+        """Start again from nothing, with the backend's present layouts."""
+        epoch = self.snapshot.epoch
+        self.__post_init__()
+        self.snapshot = replace(self.snapshot, epoch=epoch)
+
+    def apply(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows]) -> EpochResult:
+        """One epoch: delete first, then insert; everything or nothing."""
+        started = time.perf_counter()
+        before = self._fitted(self.snapshot)
+        pending = self._explicit(before, insert, delete)
+        work = Work(
+            self.program, self.backend, self.plans, before.versions, pending.explicit, pending.changes, _no_round
+        )
+        memories: dict[int, Any] = {}
+        reports = []
+        for stratum in self.program.strata:
+            memories[stratum.index], report = self._stratum(work, stratum, before, started)
+            if report is not None:
+                reports.append(report)
+        self.snapshot = Snapshot(before.epoch + 1, work.new, self._shared(pending.explicit, work.new), memories)
+        why = "first materialization" if before.epoch < 0 else "chosen"
+        return EpochResult(
+            work.changes,
+            self.strategy,
+            why,
+            time.perf_counter() - started,
+            tuple(reports),
+            pending.ignored_insertions,
+            pending.ignored_deletions,
+        )
+
+    def _fitted(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with room for the values of this epoch."""
+        fitted = self.backend.fitted
+        versions = {name: fitted(name, version) for name, version in snapshot.versions.items()}
+        explicit = {name: fitted(name, version) for name, version in snapshot.explicit.items()}
+        return replace(snapshot, versions=versions, explicit=explicit)
+
+    def _explicit(self, before: Snapshot, insert: Mapping[str, Rows], delete: Mapping[str, Rows]) -> _Pending:
+        """Explicit facts after the epoch; what is present already or absent anyway is counted and dropped."""
+        backend = self.backend
+        pending = _Pending(dict(before.explicit), {})
+        for name in {*insert, *delete}:
+            old = before.explicit[name]
+            coming = insert.get(name)
+            going = delete.get(name)
+            plus = minus = backend.empty(name).rows()
+            if coming is not None:
+                plus = backend.difference(coming, old)
+                pending.ignored_insertions += len(coming) - len(plus)
+            if going is not None:
+                present = backend.intersection(going, old)
+                pending.ignored_deletions += len(going) - len(present)
+                minus = present if coming is None else backend.difference(present, backend.version(coming))
+            if len(plus) or len(minus):
+                pending.explicit[name] = old.removing(minus).adding(plus)
+                pending.changes[name] = Change(plus, minus)
+        return pending
+
+    def _stratum(
+        self, work: Work, stratum: Stratum, before: Snapshot, started: float
+    ) -> tuple[Any, StratumReport | None]:
+        """Bring one stratum up to date in `work`; skips it when nothing it reads has changed."""
+        first = before.epoch < 0
+        memory = before.memories.get(stratum.index)
+        if not first and not self._touched(work, stratum):
+            work.new.update({name: before.versions[name] for name in stratum.relations})
+            return memory, None
+        began = time.perf_counter()
+        if not stratum.nonrecursive and not stratum.recursive:
+            outcome = _explicit_only(work, stratum)
+        else:
+            work.on_round = self._round_observer(stratum, started)
+            strategy = STRATEGIES[self.strategy]
+            outcome = strategy.bootstrap(work, stratum) if first else strategy.update(work, stratum, memory)
+        work.new.update(outcome.versions)
+        work.changes.update({name: change for name, change in outcome.changes.items() if change})
+        report = StratumReport(
+            stratum.relations,
+            self.strategy,
+            outcome.rounds,
+            time.perf_counter() - began,
+            sum(len(change.plus) for change in outcome.changes.values()),
+            sum(len(change.minus) for change in outcome.changes.values()),
+        )
+        return outcome.memory, report
+
+    def _touched(self, work: Work, stratum: Stratum) -> bool:
+        if any(name in work.explicit_changes for name in stratum.relations):
+            return True
+        rules = (*stratum.nonrecursive, *stratum.recursive)
+        return any(name in work.changes for rule in rules for name in relations_of(rule.body))
+
+    def _round_observer(self, stratum: Stratum, started: float) -> Callable[[int, int], None]:
+        progress = self.progress
+        if progress is None:
+            return _no_round
+        total = 0
+
+        def observe(round_: int, facts: int) -> None:
+            nonlocal total
+            total += facts
+            seconds = time.perf_counter() - started
+            progress(Progress(stratum.index + 1, len(self.program.strata), round_, total, seconds))
+
+        return observe
+
+    def _shared(self, explicit: Mapping[str, Version], versions: Mapping[str, Version]) -> dict[str, Version]:
+        """Explicit facts, as the relation itself where no rule derives into it: one copy serves both."""
+        derived = {rule.relation for rule in self.program.rules}
+        return {name: explicit[name] if name in derived else versions[name] for name in explicit}
+
+
+def _explicit_only(work: Work, stratum: Stratum) -> Outcome:
+    """A stratum without rules is its explicit facts."""
+    (name,) = stratum.relations
+    change = work.explicit_changes.get(name)
+    if change is None:
+        nothing = work.backend.empty(name).rows()
+        change = Change(nothing, nothing)
+    return Outcome({name: work.explicit[name]}, {name: change}, None, 0)
+
+
+def _no_round(round_: int, facts: int) -> None:
+    """Nobody watches."""
+
+
+__all__ = ["STRATEGIES", "Engine", "EpochResult", "Progress", "Snapshot", "StratumReport"]

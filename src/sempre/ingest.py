@@ -1,0 +1,244 @@
+"""Rows in: whatever people hold them in, as encoded columns.
+
+Accepted: iterables of tuples (or scalars, for one column) or dicts, Arrow tables and batches, pandas and polars
+frames. Values are checked against the declared types; what does not fit is a `DataError` that names relation, column
+and value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sempre.analysis.model import Kind, Relation, Type
+from sempre.diagnostics import DataError
+from sempre.files.records import RecordError, parse_record
+from sempre.kernel.layout import Column
+from sempre.kernel.values import Values, float_codes
+
+INTEGER_RANGES = {Kind.NUMBER: (-(1 << 63), (1 << 63) - 1), Kind.UNSIGNED: (0, (1 << 64) - 1)}
+
+
+def encode_rows(relation: Relation, rows: Any, values: Values, types: Mapping[str, Type]) -> tuple[list[Column], int]:
+    """The columns of `rows` as codes, and how many rows there are."""
+    encoder = _Encoder(relation, values, types)
+    table = _as_arrow(rows)
+    if table is not None:
+        return encoder.table(table)
+    return encoder.python(rows)
+
+
+def _as_arrow(rows: Any) -> Any:
+    """The rows as an Arrow table if they are a frame of some kind, else None."""
+    module = type(rows).__module__.partition(".")[0]
+    if module == "pyarrow":
+        import pyarrow as pa
+
+        return pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    if module == "pandas":
+        import pyarrow as pa
+
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if module == "polars":
+        return rows.to_arrow()
+    if module == "pyspark":
+        return rows.toArrow()
+    return None
+
+
+class _Encoder:
+    """Encodes the rows of one relation."""
+
+    def __init__(self, relation: Relation, values: Values, types: Mapping[str, Type]) -> None:
+        self._relation = relation
+        self._values = values
+        self._types = types
+
+    def _fail(self, message: str, hint: str = "") -> DataError:
+        return DataError(f"relation `{self._relation.name}`: {message}", hint=hint)
+
+    def _fail_value(self, column: int, value: object) -> DataError:
+        name, type_ = self._relation.columns[column], self._relation.types[column]
+        kind = type_.kind
+        if kind in INTEGER_RANGES and isinstance(value, int):
+            low, high = INTEGER_RANGES[kind]
+            return self._fail(f"column `{name}`: {value} does not fit: it must lie between {low} and {high}")
+        return self._fail(f"column `{name}` is {kind.value}, and {value!r} ({type(value).__name__}) is not")
+
+    # ------------------------------------------------------------------------------------------ python values
+
+    def python(self, rows: Any) -> tuple[list[Column], int]:
+        try:
+            rows = list(rows)
+        except TypeError:
+            raise self._fail(f"rows must be a sequence of tuples, not {type(rows).__name__}") from None
+        tuples = [self._row(row) for row in rows]
+        if not self._relation.arity:
+            return [], len(tuples)
+        columns: Iterable[tuple[object, ...]] = zip(*tuples, strict=True) if tuples else [()] * self._relation.arity
+        return [self.column(index, column) for index, column in enumerate(columns)], len(tuples)
+
+    def _row(self, row: Any) -> tuple[object, ...]:
+        arity = self._relation.arity
+        if isinstance(row, Mapping):
+            missing = [name for name in self._relation.columns if name not in row]
+            unknown = [name for name in row if name not in self._relation.columns]
+            if missing or unknown:
+                wanted = ", ".join(self._relation.columns)
+                raise self._fail(f"a row has the columns {', '.join(map(str, row))}; expected {wanted}")
+            return tuple(row[name] for name in self._relation.columns)
+        if arity == 1 and not isinstance(row, tuple | list):
+            return (row,)
+        if not isinstance(row, tuple | list):
+            raise self._fail(f"a row must be a tuple of {arity} values, not {row!r}")
+        if len(row) != arity:
+            raise self._fail(f"a row has {len(row)} values and the relation {arity} columns: {tuple(row)!r}")
+        return tuple(row)
+
+    def column(self, index: int, column: Sequence[object]) -> Column:
+        """Codes of one column of Python values."""
+        kind = self._relation.kinds[index]
+        nulls = sum(value is None for value in column) if kind is not Kind.RECORD else 0
+        if nulls:
+            raise self._fail_null(index, nulls)
+        one = self._scalar(index, self._relation.types[index])
+        return np.array([one(value) for value in column], np.int64) if column else np.empty(0, np.int64)
+
+    def _fail_null(self, column: int, nulls: int) -> DataError:
+        name = self._relation.columns[column]
+        return self._fail(
+            f"column `{name}` has {nulls} null value{'s' if nulls > 1 else ''}",
+            hint="Facts have no nulls: drop these rows or fill them before inserting.",
+        )
+
+    def _scalar(self, column: int, type_: Type) -> Callable[[Any], int]:
+        """The function from a Python value of this type to its code."""
+        kind = type_.kind
+        if kind is Kind.SYMBOL:
+            return self._typed(column, str, self._values.symbols.code)
+        if kind is Kind.FLOAT:
+            return self._typed(column, (int, float, np.floating), lambda v: int(float_codes(np.array([float(v)]))[0]))
+        if kind is Kind.RECORD:
+            return self._record(column, type_)
+        low, high = INTEGER_RANGES[kind]
+
+        def integer(value: int) -> int:
+            if not low <= value <= high:
+                raise self._fail_value(column, value)
+            return int(value) - (1 << 64) if value >= 1 << 63 else int(value)
+
+        return self._typed(column, (int, np.integer), integer)
+
+    def _typed(self, column: int, wanted: Any, encode: Callable[[Any], int]) -> Callable[[Any], int]:
+        def checked(value: Any) -> int:
+            if not isinstance(value, wanted):
+                raise self._fail_value(column, value)
+            return encode(value)
+
+        return checked
+
+    def _record(self, column: int, type_: Type) -> Callable[[Any], int]:
+        fields = [self._types[name] for _, name in type_.fields]
+        encoders: list[Callable[[Any], int]] = []
+
+        def encode(value: Any) -> int:
+            if value is None:
+                return 0
+            if isinstance(value, str):
+                try:
+                    value = parse_record(value, type_, self._types)
+                except RecordError as error:
+                    raise self._fail(f"column `{self._relation.columns[column]}`: {error}") from None
+                return encode(value)
+            if not isinstance(value, tuple | list) or len(value) != len(fields):
+                raise self._fail_value(column, value)
+            if not encoders:  # made on first use: record types may contain themselves
+                encoders.extend(self._scalar(column, field) for field in fields)
+            parts = [np.array([one(part)]) for one, part in zip(encoders, value, strict=True)]
+            return int(self._values.records(len(fields)).encode(parts, 1)[0])
+
+        return encode
+
+    # ---------------------------------------------------------------------------------------------- arrow
+
+    def table(self, table: Any) -> tuple[list[Column], int]:
+        """Columns by name when all match, else by position."""
+        wanted = self._relation.columns
+        if table.num_columns != len(wanted):
+            names = ", ".join(table.column_names)
+            raise self._fail(f"the table has {table.num_columns} columns ({names}) and the relation {len(wanted)}")
+        by_name = set(table.column_names) == set(wanted)
+        chosen = [table.column(name if by_name else index) for index, name in enumerate(wanted)]
+        return [self.arrow(index, column) for index, column in enumerate(chosen)], table.num_rows
+
+    def arrow(self, index: int, column: Any) -> Column:
+        """Codes of one Arrow column."""
+        import pyarrow as pa
+
+        kind = self._relation.kinds[index]
+        if column.null_count and kind is not Kind.RECORD:
+            raise self._fail_null(index, column.null_count)
+        data = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        type_ = data.type
+        if kind is Kind.SYMBOL and _is_text(type_):
+            return self._text(data)
+        if kind is Kind.RECORD:
+            return self.column(index, data.to_pylist())
+        if kind is Kind.FLOAT and pa.types.is_floating(type_):
+            return float_codes(data.cast(pa.float64()).to_numpy())
+        if kind in INTEGER_RANGES:
+            return self._integers(index, data, kind)
+        raise self._fail_arrow(index, type_)
+
+    def _integers(self, index: int, data: Any, kind: Kind) -> Column:
+        import pyarrow as pa
+
+        type_ = data.type
+        if pa.types.is_boolean(type_):
+            data = data.cast(pa.int8())
+        elif pa.types.is_date32(type_):
+            data = data.cast(pa.int32())
+        elif pa.types.is_timestamp(type_):
+            data = data.cast(pa.timestamp("us", type_.tz)).cast(pa.int64())
+        elif not pa.types.is_integer(type_):
+            raise self._fail_arrow(index, type_)
+        numbers = data.to_numpy(zero_copy_only=False)
+        if not numbers.size:
+            return np.empty(0, np.int64)
+        low, high = INTEGER_RANGES[kind]
+        for value in (int(numbers.min()), int(numbers.max())):
+            if not low <= value <= high:
+                raise self._fail_value(index, value)
+        return np.asarray(numbers.astype(np.uint64 if kind is Kind.UNSIGNED else np.int64).view(np.int64))
+
+    def _text(self, data: Any) -> Column:
+        """Each different text is interned once, however many rows have it."""
+        import pyarrow as pa
+
+        encoded = data if pa.types.is_dictionary(data.type) else data.dictionary_encode()
+        codes = self._values.symbols.encode(encoded.dictionary.to_pylist())
+        return codes[encoded.indices.to_numpy()]
+
+    def _fail_arrow(self, index: int, type_: Any) -> DataError:
+        name, kind = self._relation.columns[index], self._relation.kinds[index]
+        return self._fail(
+            f"column `{name}` is {kind.value}, and the table has {type_}",
+            hint=f"Cast it before inserting, for example to {_CASTS[kind]}.",
+        )
+
+
+_CASTS = {Kind.NUMBER: "int64", Kind.UNSIGNED: "uint64", Kind.FLOAT: "double", Kind.SYMBOL: "string", Kind.RECORD: "string"}
+
+
+def _is_text(type_: Any) -> bool:
+    import pyarrow as pa
+
+    value = type_.value_type if pa.types.is_dictionary(type_) else type_
+    return bool(pa.types.is_string(value) or pa.types.is_large_string(value) or pa.types.is_string_view(value))
+
+
+def encode_value(relation: Relation, column: int, value: Any, values: Values, types: Mapping[str, Type]) -> int:
+    """The code of one value of a column."""
+    return int(_Encoder(relation, values, types).column(column, [value])[0])

@@ -1,0 +1,77 @@
+"""What a strategy is: how one stratum follows a change, and what it works with.
+
+A strategy brings one stratum up to date after everything below it is. It reads versions, never changes one, and
+returns new versions with the net change; so an epoch that fails anywhere leaves nothing behind. Whatever else it needs
+from epoch to epoch (counters, iteration numbers) is its `memory`, an immutable value that the engine keeps with the
+state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.maintain.planning import Plans
+from sempre.plan.backend import Backend, Rows, Version
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The net change of one relation: rows that came and rows that went."""
+
+    plus: Rows
+    minus: Rows
+
+    def __bool__(self) -> bool:
+        return bool(len(self.plus) or len(self.minus))
+
+
+@dataclass(slots=True)
+class Work:
+    """One epoch under way.
+
+    `old` has every relation as it was; `new` has those that are up to date already, `changes` how they changed.
+    `explicit` has the explicit facts of every relation after the epoch, `explicit_changes` how they changed.
+    `on_round` is told the stratum's rounds as they happen, and may raise to abandon the epoch.
+    """
+
+    program: CheckedProgram
+    backend: Backend
+    plans: Plans
+    old: Mapping[str, Version]
+    explicit: Mapping[str, Version]
+    explicit_changes: Mapping[str, Change]
+    on_round: Callable[[int, int], None]
+    new: dict[str, Version] = field(default_factory=dict)
+    changes: dict[str, Change] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A stratum brought up to date: its relations, how they changed, and what the strategy wants to remember."""
+
+    versions: dict[str, Version]
+    changes: dict[str, Change]
+    memory: Any
+    rounds: int
+
+
+class Strategy(Protocol):
+    """How strata follow changes. Strategies hold no state of their own."""
+
+    name: str
+
+    def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
+        """The stratum from scratch; it was empty before."""
+        ...
+
+    def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
+        """The stratum after the changes, given what it was and the memory of the last time."""
+        ...
+
+
+def difference(backend: Backend, old: Version, new: Version) -> Change:
+    """How `new` differs from `old`."""
+    return Change(backend.difference(new.rows(), old), backend.difference(old.rows(), new))

@@ -1,0 +1,105 @@
+"""Rows out: encoded columns as Arrow tables and Python tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sempre.analysis.model import Kind, Relation, Type
+from sempre.files.records import Value, format_record
+from sempre.kernel.layout import Column
+from sempre.kernel.values import Values, floats_of
+
+# Beyond this share of the symbol table it is quicker to take from an Arrow array of all texts.
+BULK_ROWS = 4096
+
+
+class Decoder:
+    """Turns codes of one database back into values."""
+
+    def __init__(self, values: Values, types: Mapping[str, Type]) -> None:
+        self._values = values
+        self._types = types
+        self._texts: Any = None
+
+    def table(self, relation: Relation, columns: Sequence[Column], size: int) -> Any:
+        """An Arrow table of the rows."""
+        import pyarrow as pa
+
+        from sempre.files.columns import schema_of, unit_table
+
+        if not relation.arity:
+            return unit_table(size > 0)
+        arrays = [self._array(column, type_) for column, type_ in zip(columns, relation.types, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema_of(relation))
+
+    def _array(self, column: Column, type_: Type) -> Any:
+        import pyarrow as pa
+
+        if type_.kind is Kind.NUMBER:
+            return pa.array(column, pa.int64())
+        if type_.kind is Kind.UNSIGNED:
+            return pa.array(column.view(np.uint64), pa.uint64())
+        if type_.kind is Kind.FLOAT:
+            return pa.array(floats_of(column), pa.float64())
+        if type_.kind is Kind.SYMBOL:
+            return self._symbols(column)
+        texts = [format_record(value, type_, self._types) for value in self._records(column, type_)]
+        return pa.array(texts, pa.string())
+
+    def _symbols(self, column: Column) -> Any:
+        import pyarrow as pa
+
+        symbols = self._values.symbols
+        if column.size < BULK_ROWS:
+            return pa.array(symbols.decode(column), pa.string())
+        if self._texts is None or len(self._texts) < len(symbols):
+            self._texts = pa.array(list(symbols.texts()), pa.string())
+        return self._texts.take(pa.array(column))
+
+    def tuples(self, relation: Relation, columns: Sequence[Column], size: int) -> Iterator[tuple[Any, ...]]:
+        """The rows as Python tuples."""
+        if not relation.arity:
+            return iter([()] * min(size, 1))
+        lists = [self.python(column, type_) for column, type_ in zip(columns, relation.types, strict=True)]
+        return zip(*lists, strict=True)
+
+    def python(self, column: Column, type_: Type) -> list[Any]:
+        if type_.kind is Kind.NUMBER:
+            return column.tolist()
+        if type_.kind is Kind.UNSIGNED:
+            return column.view(np.uint64).tolist()
+        if type_.kind is Kind.FLOAT:
+            return floats_of(column).tolist()
+        if type_.kind is Kind.SYMBOL:
+            return self._values.symbols.decode(column)
+        return self._records(column, type_)
+
+    def _records(self, column: Column, type_: Type) -> list[Value]:
+        """Records as nested tuples, level by level, so that long lists do not exhaust the stack."""
+        table = self._values.records(len(type_.fields))
+        known: dict[int, Value] = {0: None}
+        # Fields of a record have smaller codes within one table only; order by need instead.
+        stack = [int(code) for code in column]
+        while stack:
+            code = stack[-1]
+            if code in known:
+                stack.pop()
+                continue
+            parts = [int(table.field(np.array([code]), at)[0]) for at in range(len(type_.fields))]
+            waiting = [
+                part
+                for part, (_, name) in zip(parts, type_.fields, strict=True)
+                if self._types[name] == type_ and part not in known
+            ]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            known[code] = tuple(
+                known[part] if self._types[name] == type_ else self.python(np.array([part]), self._types[name])[0]
+                for part, (_, name) in zip(parts, type_.fields, strict=True)
+            )
+            stack.pop()
+        return [known[int(code)] for code in column]
