@@ -188,7 +188,11 @@ def _inline(program: s.Program, schema: Schema, body: Node, fresh: Iterator[int]
 
         wild = iter(range(1_000_000))
         copy = rebuild(_name_wildcards(rule.body, wild), rename)
-        equalities = [s.Comparison("=", given, rebuild(own, rename)) for given, own in zip(atom.args, head.args, strict=True)]
+        columns = schema.columns[head.relation]
+        equalities = [
+            s.Comparison("=", given, s.Cast(rebuild(own, rename), kind))  # the cast says which kind both sides have
+            for given, own, kind in zip(atom.args, head.args, columns, strict=True)
+        ]
         return s.conjunction([*equalities, _inline(program, schema, copy, fresh)])
 
     return rebuild(body, visit)  # type: ignore[no-any-return]
@@ -243,7 +247,7 @@ class _Lowering:
             if isinstance(part, s.Negation):
                 nested.append(part.body)
             else:
-                flat.append(self.literal(part))
+                flat += self.literals(part)
         folds, self.folds = self.folds, []
         lowered = []
         for name, aggregate in folds:
@@ -273,13 +277,13 @@ class _Lowering:
             lowered.append(self.scope(alternative, outside, shared))
         return tuple(lowered)
 
-    def literal(self, part: s.Formula) -> Literal:
+    def literals(self, part: s.Formula) -> list[Literal]:
         if isinstance(part, s.Atom):
             kinds = self.schema.columns[part.relation]
-            return Match(part.relation, tuple(map(self.term, part.args, kinds)))
+            return [Match(part.relation, tuple(map(self.term, part.args, kinds)))]
         if isinstance(part, s.Comparison):
             kind = self.kinds.of(part.left) or self.kinds.of(part.right) or "number"
-            return Test(part.op, self.term(part.left, kind), self.term(part.right, kind))
+            return equations(Test(part.op, self.term(part.left, kind), self.term(part.right, kind)))
         raise OracleError(f"unexpected {type(part).__name__} in a body")
 
     def term(self, term: s.Term, kind: str) -> Expr:
@@ -306,6 +310,14 @@ class _Lowering:
                 self.folds.append((name, term))
                 return Var(name)
         raise OracleError(f"{type(term).__name__} is not evaluated here")
+
+
+def equations(test: Test) -> list[Literal]:
+    """`[a, b] = [c, d]` as `a = c` and `b = d`, so that either side may bind; other tests as they are."""
+    if test.op == "=" and isinstance(test.left, Tuple) and isinstance(test.right, Tuple):
+        pairs = zip(test.left.args, test.right.args, strict=True)
+        return [part for left, right in pairs for part in equations(Test("=", left, right))]
+    return [test]
 
 
 def formula_names(node: Any) -> set[str]:
