@@ -1,0 +1,260 @@
+"""Programs, change scripts and queries from text.
+
+The parser is written by hand, as recursive descent: it can say what it expected in the words of the language, go on
+after an error to report the others, and give every node its place. A generated parser does each of these worse, and
+would be a dependency of every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+
+from sempre.diagnostics import DataError, Diagnostic, ProgramError, Span
+from sempre.lang.cursor import SyntaxFailure
+from sempre.lang.declarations import DeclarationParser
+from sempre.lang.lexer import DIRECTIVES, Token, tokenize
+from sempre.lang.syntax import (
+    Atom, Change, Float, Formula, Head, Item, Nil, Number, Program, Record, Rule, String, Subsumption, Term, Truth,
+    Unsigned,
+)  # fmt: skip
+
+# Deeper trees would exhaust the stack of the passes that walk them.
+DEEPEST = 100
+
+Plan = tuple[tuple[int, tuple[int, ...]], ...]
+
+
+def parse(text: str, file: str = "<text>") -> Program:
+    """The program in `text`; raises `ProgramError` with every syntax error it has."""
+    tokens, diagnostics = tokenize(text, file)
+    parser = Parser(tokens)
+    items = parser.program()
+    diagnostics += parser.diagnostics
+    if diagnostics:
+        raise ProgramError(diagnostics, {file: text})
+    return Program(tuple(items))
+
+
+def parse_changes(text: str, file: str = "<text>") -> list[list[Change]]:
+    """The epochs of a change script, each the changes before one `commit.`
+
+    Raises `DataError` with every mistake; changes behind the last `commit.` are one.
+    """
+    tokens, diagnostics = tokenize(text, file)
+    parser = ChangeParser(tokens)
+    epochs = parser.epochs()
+    diagnostics += parser.diagnostics
+    if diagnostics:
+        raise DataError(diagnostics, {file: text})
+    return epochs
+
+
+def parse_atom(text: str, file: str = "<query>") -> Atom:
+    """One atom, as in a query: `reach("a", X)`; raises `ProgramError`."""
+    tokens, diagnostics = tokenize(text, file)
+    parser = Parser(tokens)
+    try:
+        atom = parser.atom()
+        parser.accept(".")
+        if not parser.at("end"):
+            raise parser.unexpected("the end of the query")
+        if not diagnostics and is_too_deep(atom):
+            raise parser.too_deep(atom.span)
+    except SyntaxFailure as failure:
+        diagnostics.append(failure.diagnostic)
+    except RecursionError:
+        diagnostics.append(parser.too_deep(tokens[0].span).diagnostic)
+    if diagnostics:
+        raise ProgramError(diagnostics, {file: text})
+    return atom
+
+
+class Parser(DeclarationParser):
+    """Parses whole programs; `diagnostics` collects what was wrong."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        super().__init__(tokens)
+        self.diagnostics: list[Diagnostic] = []
+
+    def program(self) -> list[Item]:
+        """All items; one with an error is recorded in `diagnostics` and left out."""
+        items: list[Item] = []
+        while not self.at("end"):
+            start = self.position
+            try:
+                found = self.item()
+                if any(is_too_deep(item) for item in found):
+                    raise self.too_deep(self.tokens[start].span)
+                items.extend(found)
+            except SyntaxFailure as failure:
+                self.recover(failure.diagnostic, start)
+            except RecursionError:
+                self.recover(self.too_deep(self.tokens[start].span).diagnostic, start)
+        return items
+
+    def too_deep(self, span: Span) -> SyntaxFailure:
+        return self.fail("E109", "this is nested too deeply", span, f"At most {DEEPEST} levels can be read; split it.")
+
+    def recover(self, diagnostic: Diagnostic, start: int) -> None:
+        """Record `diagnostic` and go to where the next item begins.
+
+        A rule ends with `.`; a directive has no end of its own, so the next one, or a word that opens a line, ends it.
+        """
+        self.diagnostics.append(diagnostic)
+        directive = self.tokens[start].kind == "directive"
+        self.position = max(self.position, start + 1)
+        while not self.at("end", "directive"):
+            line = self.token.span.line
+            if directive and self.at("word") and line > self.previous.span.line and self.peek().kind == "(":
+                return
+            if self.advance().kind == ".":
+                return
+
+    def item(self) -> list[Item]:
+        """A directive, a rule or a fact."""
+        if self.at("directive"):
+            return self.directive_item()
+        if self.at(".") and self.peek().kind == "word":
+            name = self.peek()
+            span = self.token.span.to(name.span)
+            raise self.fail("E107", f"unknown directive `.{name.text}`", span, _directive_hint(name.text))
+        if self.at("word", "-"):
+            return [self.rule()]
+        raise self.unexpected("a rule or a directive")
+
+    # ------------------------------------------------------------------------------------------------ rules
+
+    def rule(self) -> Rule | Subsumption:
+        start = self.token
+        heads = [self.head()]
+        if self.at("<=") and not heads[0].deletes:
+            return self.subsumption(start, heads[0].atom)
+        while self.accept(","):
+            heads.append(self.head())
+        body: Formula = Truth(True)
+        if self.accept(":-"):
+            body = self.formula()
+            self.end_of_rule("`,`, `;` or `.`")
+        else:
+            self.end_of_rule("`:-` or `.`")
+        span = self.since(start)
+        return Rule(tuple(heads), body, self.plan(), span)
+
+    def end_of_rule(self, expected: str) -> None:
+        if not self.accept("."):
+            hint = "A rule ends with `.`" if self.token.span.line > self.previous.span.line else ""
+            raise self.unexpected(expected, hint)
+
+    def head(self) -> Head:
+        start = self.token
+        deletes = self.accept("-") is not None
+        atom = self.atom(head=True)
+        return Head(atom, deletes, self.since(start))
+
+    def subsumption(self, start: Token, lesser: Atom) -> Subsumption:
+        self.expect("<=")
+        greater = self.atom(head=True)
+        self.expect(":-")
+        body = self.formula()
+        self.end_of_rule("`,`, `;` or `.`")
+        span = self.since(start)
+        return Subsumption(lesser, greater, body, self.plan(), span)
+
+    def plan(self) -> Plan:
+        """The `.plan 0:(2,1), 1:(1,2)` that may follow a rule."""
+        if self.token.text != ".plan":
+            return ()
+        self.advance()
+        orders = [self.plan_order()]
+        while self.accept(","):
+            orders.append(self.plan_order())
+        return tuple(orders)
+
+    def plan_order(self) -> tuple[int, tuple[int, ...]]:
+        version = int(self.expect("number", "the number of a version").value)
+        self.expect(":")
+        self.expect("(")
+        positions: list[int] = []
+        while not self.at(")"):
+            if positions:
+                self.expect(",", "`,` or `)`")
+            positions.append(int(self.expect("number", "the number of an atom").value))
+        self.expect(")")
+        return version, tuple(positions)
+
+
+class ChangeParser(Parser):
+    """Parses change scripts: `+fact.`, `-fact.` and `commit.`"""
+
+    def epochs(self) -> list[list[Change]]:
+        epochs: list[list[Change]] = []
+        open_: list[Change] = []
+        begun = self.token
+        while not self.at("end"):
+            start = self.position
+            begun = begun if open_ else self.token
+            try:
+                if self.at_word("commit"):
+                    self.advance()
+                    self.expect(".")
+                    epochs.append(open_)
+                    open_ = []
+                else:
+                    open_.append(self.change())
+            except SyntaxFailure as failure:
+                self.recover(failure.diagnostic, start)
+            except RecursionError:
+                self.recover(self.too_deep(self.tokens[start].span).diagnostic, start)
+        if open_:
+            message = "the changes from here on are never committed"
+            self.diagnostics.append(Diagnostic("E190", message, begun.span, hint="End the script with `commit.`"))
+        return epochs
+
+    def change(self) -> Change:
+        start = self.token
+        if not self.at("+", "-"):
+            raise self.unexpected("`+`, `-` or `commit.`", "A change is written `+fact.` or `-fact.`")
+        insert = self.advance().kind == "+"
+        fact = self.atom()
+        self.expect(".")
+        for argument in fact.args:
+            if not is_constant(argument):
+                raise self.fail("E191", "a change takes constants only", argument.span)
+        return Change(insert, fact, self.since(start))
+
+
+def is_constant(term: Term) -> bool:
+    """Whether a term is a literal, or a record of such."""
+    if isinstance(term, Record):
+        return all(is_constant(argument) for argument in term.args)
+    return isinstance(term, Number | Unsigned | Float | String | Nil)
+
+
+def is_too_deep(node: object) -> bool:
+    """Whether a tree of nodes is deeper than the passes can walk."""
+    level: list[object] = [node]
+    for _ in range(DEEPEST):
+        level = [child for parent in level for child in children(parent)]
+        if not level:
+            return False
+    return True
+
+
+def children(node: object) -> Iterator[object]:
+    """The nodes directly below `node`, those inside tuples included."""
+    if isinstance(node, tuple):
+        yield from (child for child in node if is_dataclass(child) or isinstance(child, tuple))
+    elif is_dataclass(node) and not isinstance(node, Span | type):
+        for field in fields(node):
+            value = getattr(node, field.name)
+            if isinstance(value, tuple):
+                yield from children(value)
+            elif is_dataclass(value) and not isinstance(value, Span):
+                yield value
+
+
+def _directive_hint(name: str) -> str:
+    close = get_close_matches(name, sorted(DIRECTIVES), 1)
+    return f"Did you mean `.{close[0]}`?" if close else ""
