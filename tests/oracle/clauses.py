@@ -61,12 +61,12 @@ Expr: TypeAlias = Var | Const | Call | Tuple
 
 @dataclass(frozen=True)
 class Match:
-    """A positive atom. `key` are the positions that are known before; `late` those that can be checked only after."""
+    """A positive atom. `key`: columns that are known before; `rest`: the others, those that bind variables first."""
 
     relation: str
     args: tuple[Expr, ...]
     key: tuple[int, ...] = ()
-    late: tuple[int, ...] = ()
+    rest: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -379,10 +379,11 @@ def _ready(literal: Literal, known: set[str]) -> tuple[Literal, Literal] | None:
             return (literal, literal) if literal.shared <= known else None
         case Match(relation, args):
             key = tuple(i for i, arg in enumerate(args) if variables(arg) <= known)
-            late = tuple(i for i, arg in enumerate(args) if i not in key and not is_pattern(arg, known))
-            binds = known.union(*(variables(arg) for i, arg in enumerate(args) if i not in late))
+            first = tuple(i for i, arg in enumerate(args) if i not in key and is_pattern(arg, known))
+            late = tuple(i for i in range(len(args)) if i not in key and i not in first)
+            binds = known.union(*(variables(args[i]) for i in first))
             ready = all(variables(args[i]) <= binds for i in late)
-            return (literal, Match(relation, args, key, late)) if ready else None
+            return (literal, Match(relation, args, key, first + late)) if ready else None
         case Test(op, left, right):
             if variables(literal) <= known:
                 return literal, literal

@@ -66,7 +66,7 @@ def iterations(program: s.Program, explicit: Facts) -> Counts:
 
 
 def _rounds(clauses: Clauses, stratum: Stratum, explicit: Facts, done: Facts) -> Counts:
-    found: Counts = {n: {row: (0, 1) for row in explicit.get(n, ())} for n in stratum.relations}
+    found: Counts = {n: dict.fromkeys(explicit.get(n, ()), (0, 1)) for n in stratum.relations}
     state = State({n: set(found[n]) if n in stratum.relations else rows for n, rows in done.items()})
     _close(clauses, found, 0)
     for name in stratum.relations:
@@ -78,7 +78,8 @@ def _rounds(clauses: Clauses, stratum: Stratum, explicit: Facts, done: Facts) ->
         for (name, row), count in counts.items():
             found[name].setdefault(row, (iteration, count))
         _close(clauses, found, iteration)
-        grew = any([state.replace(name, set(found[name])) for name in stratum.relations])
+        changed = [state.replace(name, set(found[name])) for name in stratum.relations]
+        grew = any(changed)
     return found
 
 

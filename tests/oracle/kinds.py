@@ -121,9 +121,9 @@ class Kinds:
                     self.expect(arg, kind)
                     self.learn_term(arg)
             case s.Comparison(_, left, right):
-                kind = self.of(left) or self.of(right)
+                common = self.of(left) or self.of(right)
                 for side in (left, right):
-                    self.expect(side, kind)
+                    self.expect(side, common)
                     self.learn_term(side)
             case s.Negation(body):
                 self.learn(body)

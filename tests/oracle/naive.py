@@ -78,9 +78,7 @@ def materialize(program: s.Program, explicit: Facts) -> Facts:
 def typed(clauses: Clauses, facts: Facts) -> Facts:
     """`facts` with values as their columns hold them."""
     columns = clauses.schema.columns
-    return {
-        relation: {tuple(map(coerce, row, columns[relation])) for row in rows} for relation, rows in facts.items()
-    }
+    return {relation: {tuple(map(coerce, row, columns[relation])) for row in rows} for relation, rows in facts.items()}
 
 
 class State:
@@ -169,42 +167,34 @@ def solve(literals: tuple[Literal, ...], env: Env, state: State) -> Iterator[Env
 
 def _extend(literal: Literal, env: Env, state: State) -> Iterator[Env]:
     if isinstance(literal, Match):
-        yield from _match(literal, env, state)
+        key = tuple(value(literal.args[i], env) for i in literal.key)
+        for row in state.rows(literal.relation, literal.key, key):
+            extended = dict(env)
+            if all(_takes(literal.args[i], row[i], extended) for i in literal.rest):
+                yield extended
     elif isinstance(literal, Absent):
         if not any(True for body in literal.bodies for _ in solve(body, env, state)):
             yield env
     elif isinstance(literal, Fold):
+        extended = dict(env)
         result = _aggregate(literal, env, state)
-        if result is not None:
-            yield from _unify(Var(literal.result), result, env)
+        if result is not None and _takes(Var(literal.result), result, extended):
+            yield extended
     elif literal.binds:
-        yield from _unify(literal.left, value(literal.right, env), env)
+        extended = dict(env)
+        if _takes(literal.left, value(literal.right, env), extended):
+            yield extended
     elif compare(literal.op, value(literal.left, env), value(literal.right, env)):
         yield env
 
 
-def _match(literal: Match, env: Env, state: State) -> Iterator[Env]:
-    key = tuple(value(literal.args[i], env) for i in literal.key)
-    free = [i for i in range(len(literal.args)) if i not in literal.key and i not in literal.late]
-    for row in state.rows(literal.relation, literal.key, key):
-        envs = [env]
-        for i in (*free, *literal.late):
-            envs = [extended for each in envs for extended in _unify(literal.args[i], row[i], each)]
-        yield from envs
-
-
-def _unify(pattern: Expr, found: Value, env: Env) -> Iterator[Env]:
-    """`env` extended so that `pattern` has the value `found`, if that can be."""
-    if isinstance(pattern, Var) and pattern.name not in env:
-        yield {**env, pattern.name: found}
-    elif isinstance(pattern, Tuple):
-        if found is not None:
-            envs = [env]
-            for arg, part in zip(pattern.args, found, strict=True):
-                envs = [extended for each in envs for extended in _unify(arg, part, each)]
-            yield from envs
-    elif same(value(pattern, env), found):
-        yield env
+def _takes(pattern: Expr, found: Value, env: Env) -> bool:
+    """Whether `pattern` can have the value `found`; binds its free variables in `env`."""
+    if isinstance(pattern, Var):
+        return same(env.setdefault(pattern.name, found), found)
+    if isinstance(pattern, Tuple):
+        return found is not None and all(_takes(*pair, env) for pair in zip(pattern.args, found, strict=True))
+    return same(value(pattern, env), found)
 
 
 def _aggregate(literal: Fold, env: Env, state: State) -> Value:

@@ -33,9 +33,10 @@ NAN = math.nan
 RANGES = {"number": (-(2**63), 2**63 - 1), "unsigned": (0, 2**64 - 1)}
 MASK = 2**64 - 1
 
-POLYMORPHIC = frozenset(
-    "+ - * / % ^ neg min max band bor bxor bnot bshl bshr bshru land lor lxor lnot".split()
-)  # fmt: skip
+_BITWISE = frozenset({"band", "bor", "bxor", "bnot"})
+_SHIFTS = frozenset({"bshl", "bshr", "bshru"})
+_LOGICAL = frozenset({"land", "lor", "lxor", "lnot"})
+POLYMORPHIC = frozenset({"+", "-", "*", "/", "%", "^", "neg", "min", "max"}) | _BITWISE | _SHIFTS | _LOGICAL
 SIGNATURES: dict[str, tuple[tuple[str | None, ...], str]] = {  # None: any kind
     "cat": (("symbol",), "symbol"),  # the last kind repeats
     "strlen": (("symbol",), "number"),
@@ -92,7 +93,7 @@ def function(functor: str, kind: str) -> Callable[..., Value]:
     operation = _INTEGER[functor]
     if functor in _BITWISE:
         return lambda *args: _wrap(operation(*args), kind)
-    if functor in ("bshl", "bshr", "bshru"):
+    if functor in _SHIFTS:
         return lambda word, amount: _wrap(_shift(functor, word, amount & 63), kind)
     return lambda *args: fit(operation(*args), kind)
 
@@ -138,7 +139,6 @@ def _float_power(base: float, exponent: float) -> float:
         return math.inf if base == 0.0 else NAN
 
 
-_BITWISE = frozenset("band bor bxor bnot".split())
 _INTEGER: dict[str, Callable[..., int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,

@@ -61,7 +61,7 @@ class Body:
     def known(self, kind: str) -> s.Term:
         """A bound variable of the kind, if there is one, else (and sometimes) a constant."""
         names = self.bound.get(kind)
-        return s.Variable(self.dice.choose(names)) if names and not self.dice.chance(15) else self.constant(kind)
+        return s.Variable(self.dice.choose(names)) if names and not self.dice.chance(8) else self.constant(kind)
 
     # ------------------------------------------------------------------------------------------ literals
 
@@ -69,6 +69,12 @@ class Body:
         """An atom that joins with what is bound. With `binds` it may bind new variables."""
         fresh: list[tuple[str, str]] = []
         args = tuple(self.argument(kind, binds, fresh) for kind in relation.kinds)
+        shared = [i for i, kind in enumerate(relation.kinds) if self.bound.get(kind)]
+        if binds and len(fresh) == len(args) and shared and not self.dice.chance(15):
+            column = self.dice.choose(shared)  # no column joins with what is bound: make one
+            fresh.pop(column)
+            joined = s.Variable(self.dice.choose(self.bound[relation.kinds[column]]))
+            args = (*args[:column], joined, *args[column + 1 :])
         for kind, name in fresh:
             self.bind(kind, name)
         return s.Atom(relation.name, args)
@@ -100,6 +106,7 @@ class Body:
         kind = self.dice.choose(kinds)
         left: s.Term = s.Variable(self.dice.choose(self.bound[kind]))
         right = self.known(kind)
+        right = self.constant(kind) if right == left else right
         if kind == "symbol" and self.dice.chance(25):
             self.parts.append(self.text_test(left))
             return
@@ -132,7 +139,8 @@ class Body:
 
     def add_disjunction(self, readable: list[Relation]) -> None:
         """Alternatives that all bind the same new variable, or only test."""
-        kind = self.dice.choose([kind for relation in readable for kind in relation.kinds] or ["number"])
+        kinds = [kind for relation in readable for kind in relation.kinds if kind != RECORD]
+        kind = self.dice.choose(kinds or ["number"])
         sources = [relation for relation in readable if kind in relation.kinds]
         name = self.fresh(kind)
         options: list[s.Formula] = []
@@ -246,5 +254,3 @@ class Body:
             term = s.Apply("+", (term, s.Number(1)))
         folds = ("min", "max", "sum", "mean") if kind == "float" else ("min", "max", "sum")
         return kind, s.Aggregate(self.dice.choose(folds), term, inner.formula())
-
-

@@ -92,7 +92,7 @@ class _Maker:
         self.relations += members
         for relation in members:
             self.rules.append(self._rule(relation, lower, []))
-        recursive = self.dice.chance(75)
+        recursive = self.dice.chance(85)
         for relation in members:
             for _ in range(self.dice.below(2) + (recursive and len(members) > 1)):
                 self.rules.append(self._rule(relation, lower, members))
@@ -153,11 +153,37 @@ class _Maker:
         """A rule for `relation`; it reads `members`, its own stratum, if there are any."""
         if not members and self.dice.chance(4):
             return self._unconditional(relation, lower)
+        if members and self.dice.chance(45):
+            step = self._step(relation, lower + [m for m in members if len(m.kinds) < 4])
+            if step is not None:
+                return step
         body = self._body(lower, members, relation)
         heads = [self._head(relation, body, bool(members))]
         if len(members) == 2 and self.dice.chance(10):
             heads.append(self._head(next(m for m in members if m != relation), body, True))
         return _rule(tuple(heads), body)
+
+    def _step(self, relation: Relation, readable: list[Relation]) -> s.Rule | None:
+        """`p(.. z ..) :- p(.. y ..), e(.. y .. z ..)`: one step from fact to fact, with little in its way."""
+        steps = [(r, i, j) for r in readable for i, j in _links(r) if r.kinds[i] in relation.kinds]
+        if not steps:
+            return None
+        link, start, end = self.dice.choose(steps)
+        column = relation.kinds.index(link.kinds[start])
+        body = Body(self.dice, [r for r in readable if r.group < relation.group], self.size, recursive=True)
+        known = [s.Variable(body.fresh(kind)) for kind in relation.kinds]
+        target = s.Variable(body.fresh(link.kinds[end]))
+        args: list[s.Term] = [s.Wildcard() for _ in link.kinds]
+        args[start], args[end] = known[column], target
+        body.parts += [s.Atom(relation.name, tuple(known)), s.Atom(link.name, tuple(args))]
+        if self.dice.chance(50):
+            body.parts.reverse()
+        for variable, kind in zip((*known, target), (*relation.kinds, link.kinds[end]), strict=True):
+            body.bind(kind, variable.name)
+        if self.dice.chance(25):
+            body.add_negation(self.dice.below(2))
+        head = (*known[:column], target, *known[column + 1 :])
+        return _rule((s.Atom(relation.name, head),), body)
 
     def _unconditional(self, relation: Relation, lower: list[Relation]) -> s.Rule:
         """A rule without a positive atom."""
@@ -171,18 +197,19 @@ class _Maker:
         body = Body(self.dice, lower, self.size, recursive=bool(members))
         count = self.dice.choose((1, 2, 2, 2, 3))
         recursive_at = self.dice.below(count) if members else -1
+        narrow = [m for m in members if len(m.kinds) < 4]  # wide relations joined with themselves grow too large
         for position in range(count):
-            own = position == recursive_at or (members and self.dice.chance(20))
-            body.parts.append(body.atom(self.dice.choose(members if own else lower)))
+            source = members if position == recursive_at else narrow if narrow and self.dice.chance(20) else lower
+            body.parts.append(body.atom(self.dice.choose(source)))
         for kind in head.kinds:
             sources = [r for r in lower if kind in r.kinds]
             if not body.bound.get(kind) and sources and not self.dice.chance(30):
                 body.parts.append(body.atom(self.dice.choose(sources)))
-        self._decorate(body, lower + members)
+        self._decorate(body, lower + narrow)
         return body
 
     def _decorate(self, body: Body, readable: list[Relation]) -> None:
-        if self.dice.chance(12):
+        if len(body.parts) < 3 and self.dice.chance(20):
             body.add_disjunction(readable)
         if self.dice.chance(22):
             body.add_arithmetic()
@@ -263,6 +290,12 @@ class _Maker:
             yield s.RelationDecl(relation.name, attributes, qualifiers)
             if relation.role != "inline" and self.dice.chance(20):
                 yield s.Directive("output", (relation.name,))
+
+
+def _links(relation: Relation) -> list[tuple[int, int]]:
+    """Pairs of columns of one kind."""
+    columns = range(len(relation.kinds))
+    return [(i, j) for i in columns for j in columns if i != j and relation.kinds[i] == relation.kinds[j]]
 
 
 def _rule(heads: tuple[s.Atom, ...] | list[s.Atom], body: Body) -> s.Rule:
