@@ -21,7 +21,7 @@ PLAIN = (
 )  # fmt: skip
 
 
-def readable(rule: s.Rule, most: int = 4) -> bool:
+def readable(rule: s.Rule, most: int = 3) -> bool:
     """Whether the rule has only plain nodes, one head and few variables."""
     plain = True
 
