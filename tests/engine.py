@@ -47,6 +47,10 @@ def check_epochs(program: s.Program, epochs: list[Changes], strategy: str) -> No
             before = after
 
 
+def lists(facts: Facts) -> dict[str, list[Row]]:
+    return {name: sorted(rows, key=repr) for name, rows in facts.items()}
+
+
 def compare(db: Any, expected: Facts, where: str) -> None:
     for name, rows in expected.items():
         found = [tuple(map(plain, row)) for row in db[name]]

@@ -83,8 +83,12 @@ class _Maker:
         elif roll == 19:
             self._add_fold(group)
         else:
-            count = 2 if self.dice.chance(30) else 1
-            members = [Relation(f"p{group}{'ab'[i]}", self._columns(), group) for i in range(count)]
+            count = 2 if self.dice.chance(35) else 1
+            columns = self._columns()
+            members = [Relation(f"p{group}a", columns, group)]
+            if count == 2:
+                columns = columns if self.dice.chance(60) else self._columns()
+                members.append(Relation(f"p{group}b", columns, group))
             self._add_rules(members)
 
     def _add_rules(self, members: list[Relation]) -> None:
@@ -153,8 +157,9 @@ class _Maker:
         """A rule for `relation`; it reads `members`, its own stratum, if there are any."""
         if not members and self.dice.chance(4):
             return self._unconditional(relation, lower)
-        if members and self.dice.chance(45):
-            step = self._step(relation, lower + [m for m in members if len(m.kinds) < 4])
+        if members and self.dice.chance(60):
+            like = [m for m in members if m.kinds == relation.kinds]
+            step = self._step(relation, like[-1] if relation == like[0] else like[0], lower + self._narrow(members))
             if step is not None:
                 return step
         body = self._body(lower, members, relation)
@@ -163,8 +168,15 @@ class _Maker:
             heads.append(self._head(next(m for m in members if m != relation), body, True))
         return _rule(tuple(heads), body)
 
-    def _step(self, relation: Relation, readable: list[Relation]) -> s.Rule | None:
-        """`p(.. z ..) :- p(.. y ..), e(.. y .. z ..)`: one step from fact to fact, with little in its way."""
+    def _narrow(self, members: list[Relation]) -> list[Relation]:
+        """Without wide relations: joined with themselves, they grow too large."""
+        return [member for member in members if len(member.kinds) < 4]
+
+    def _step(self, relation: Relation, source: Relation, readable: list[Relation]) -> s.Rule | None:
+        """`p(.. z ..) :- q(.. y ..), e(.. y .. z ..)`: one step from fact to fact, with little in its way.
+
+        `source` is q: p itself, or another relation of its stratum with the same columns.
+        """
         steps = [(r, i, j) for r in readable for i, j in _links(r) if r.kinds[i] in relation.kinds]
         if not steps:
             return None
@@ -175,7 +187,7 @@ class _Maker:
         target = s.Variable(body.fresh(link.kinds[end]))
         args: list[s.Term] = [s.Wildcard() for _ in link.kinds]
         args[start], args[end] = known[column], target
-        body.parts += [s.Atom(relation.name, tuple(known)), s.Atom(link.name, tuple(args))]
+        body.parts += [s.Atom(source.name, tuple(known)), s.Atom(link.name, tuple(args))]
         if self.dice.chance(50):
             body.parts.reverse()
         for variable, kind in zip((*known, target), (*relation.kinds, link.kinds[end]), strict=True):
@@ -197,9 +209,11 @@ class _Maker:
         body = Body(self.dice, lower, self.size, recursive=bool(members))
         count = self.dice.choose((1, 2, 2, 2, 3))
         recursive_at = self.dice.below(count) if members else -1
-        narrow = [m for m in members if len(m.kinds) < 4]  # wide relations joined with themselves grow too large
+        narrow = self._narrow(members)
+        others = [member for member in members if member != head]
+        own = others if others and self.dice.chance(70) else members
         for position in range(count):
-            source = members if position == recursive_at else narrow if narrow and self.dice.chance(20) else lower
+            source = own if position == recursive_at else narrow if narrow and self.dice.chance(20) else lower
             body.parts.append(body.atom(self.dice.choose(source)))
         for kind in head.kinds:
             sources = [r for r in lower if kind in r.kinds]
