@@ -36,9 +36,7 @@ def check_epochs(program: s.Program, epochs: list[Changes], strategy: str) -> No
         for number, (insert, delete) in enumerate(epochs, 1):
             explicit = updated(explicit, insert, delete)
             after = materialize(program, explicit)
-            changes = db.apply(
-                insert={n: list(r) for n, r in insert.items()}, delete={n: list(r) for n, r in delete.items()}
-            )
+            changes = db.apply(insert=lists(insert), delete=lists(delete))
             where = f"after epoch {number}: insert {insert}, delete {delete}\n{to_text(program)}"
             compare(db, after, where)
             for name in after:

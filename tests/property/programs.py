@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from hypothesis import strategies as st
 
@@ -40,7 +41,12 @@ def random_case(rng: random.Random) -> Case:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    return _Maker(Dice(lambda bound: draw(st.integers(0, bound - 1)) if bound > 1 else 0)).case()
+    return _Maker(Dice(lambda bound: draw(_below(bound)) if bound > 1 else 0)).case()
+
+
+@lru_cache(maxsize=256)
+def _below(bound: int) -> st.SearchStrategy[int]:
+    return st.integers(0, bound - 1)
 
 
 class _Maker:
