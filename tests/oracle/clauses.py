@@ -166,7 +166,8 @@ def _name_wildcards(body: Node, fresh: Iterator[int]) -> Node:
     def visit(node: Any) -> Any:
         return s.Variable(f"_:{next(fresh)}") if isinstance(node, s.Wildcard) else node
 
-    return rebuild(body, visit)  # type: ignore[no-any-return]
+    renamed: Node = rebuild(body, visit)
+    return renamed
 
 
 def _inline(program: s.Program, schema: Schema, body: Node, fresh: Iterator[int]) -> Node:
@@ -195,7 +196,8 @@ def _inline(program: s.Program, schema: Schema, body: Node, fresh: Iterator[int]
         ]
         return s.conjunction([*equalities, _inline(program, schema, copy, fresh)])
 
-    return rebuild(body, visit)  # type: ignore[no-any-return]
+    replaced: Node = rebuild(body, visit)
+    return replaced
 
 
 def _definition(program: s.Program, relation: str) -> list[tuple[s.Rule, s.Atom]]:

@@ -127,7 +127,7 @@ def _power(base: int, exponent: int) -> int:
 def _float_divide(dividend: float, divisor: float) -> float:
     if divisor == 0.0:
         return NAN if dividend == 0.0 or math.isnan(dividend) else math.copysign(math.inf, dividend)
-    return canonical(dividend / divisor)  # type: ignore[no-any-return]
+    return float(canonical(dividend / divisor))
 
 
 def _float_power(base: float, exponent: float) -> float:
