@@ -7,8 +7,18 @@ from dataclasses import replace
 from sempre.analysis.functors import OPPOSITE
 from sempre.diagnostics import Diagnostic, Span
 from sempre.lang.syntax import (
-    Aggregate, Atom, Comparison, Conjunction, Disjunction, Formula, Negation, Record, Term, Truth, conjunction,
-)  # fmt: skip
+    Aggregate,
+    Atom,
+    Comparison,
+    Conjunction,
+    Disjunction,
+    Formula,
+    Negation,
+    Record,
+    Term,
+    Truth,
+    conjunction,
+)
 from sempre.lang.walk import descend, map_children
 
 Alternative = tuple[Formula, ...]

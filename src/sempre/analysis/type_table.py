@@ -70,10 +70,8 @@ def build_type_table(program: Program) -> tuple[TypeTable, list[Diagnostic]]:
         if decl.name in declared or decl.name in BASE_TYPES:
             earlier = declared.get(decl.name)
             notes = ((earlier.span, "the first declaration is here"),) if earlier else ()
-            diagnostics.append(
-                Diagnostic("E311", f"type `{decl.name}` is already declared", decl.span, notes=notes,
-                           hint="Give one of them another name.")  # fmt: skip
-            )
+            message, hint = f"type `{decl.name}` is already declared", "Give one of them another name."
+            diagnostics.append(Diagnostic("E311", message, decl.span, hint=hint, notes=notes))
         else:
             declared[decl.name] = decl
     types = dict(BASE_TYPES)

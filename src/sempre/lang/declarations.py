@@ -6,9 +6,21 @@ from collections.abc import Callable
 
 from sempre.lang.lexer import Token
 from sempre.lang.syntax import (
-    AlgebraicType, Attribute, Component, ComponentType, Directive, FunctorDecl, Instantiation, Item, Pragma, RecordType,
-    RelationDecl, Subtype, TypeDecl, Union,
-)  # fmt: skip
+    AlgebraicType,
+    Attribute,
+    Component,
+    ComponentType,
+    Directive,
+    FunctorDecl,
+    Instantiation,
+    Item,
+    Pragma,
+    RecordType,
+    RelationDecl,
+    Subtype,
+    TypeDecl,
+    Union,
+)
 from sempre.lang.terms import TermParser
 
 QUALIFIERS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sempre.lang.syntax import Aggregate, Term, Variable
 
@@ -16,7 +16,7 @@ N = TypeVar("N")
 
 
 @cache
-def _names(node_type: type) -> tuple[str, ...]:
+def _names(node_type: Any) -> tuple[str, ...]:
     """The fields of a node that may hold other nodes."""
     return tuple(field.name for field in fields(node_type) if field.name != "span")
 
@@ -51,7 +51,7 @@ def map_children(node: N, change: Callable[[Any], Any]) -> N:
         new = _map_value(old, change)
         if new is not old:
             changes[name] = new
-    return replace(node, **changes) if changes else node  # type: ignore[type-var]
+    return replace(cast(Any, node), **changes) if changes else node
 
 
 def _map_value(value: Any, change: Callable[[Any], Any]) -> Any:
