@@ -113,8 +113,8 @@ def clause_problems(clause: Clause) -> Iterator[Diagnostic]:
 
 def unbound(body: tuple[Formula, ...], given: Names, scope: Names) -> Names:
     """The variables of `scope` to complain about: those whose binding would bind the rest."""
-    defined = {name for literal in body if isinstance(literal, Comparison) and literal.op == "="
-               for side in (literal.left, literal.right) for name in pattern_names(side)}  # fmt: skip
+    equalities = [literal for literal in body if isinstance(literal, Comparison) and literal.op == "="]
+    defined = frozenset().union(*(pattern_names(literal.left) | pattern_names(literal.right) for literal in equalities))
     blamed: set[str] = set()
     while missing := scope - bind(body, given | blamed, scope).names:
         blamed |= (missing - defined) or {min(missing)}

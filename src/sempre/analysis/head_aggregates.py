@@ -143,6 +143,7 @@ class _Check:
         self.kind = kind
         self.column = column
         self.relation = relations[rule.relation]
+        self.definitions: set[int] = set()
 
     def problem(self) -> str:
         """Why the rule is not monotone in the value; empty if it is."""
@@ -161,17 +162,19 @@ class _Check:
     def follow(self, moving: set[str]) -> str:
         """Add the variables that `=` computes from moving ones; why one of them is not monotone, if so."""
         bound = _bound_elsewhere(self.rule.body)
-        changed = True
-        while changed:
-            changed = False
+        found = True
+        while found:
+            found = False
             for literal in self.rule.body:
-                target, expr = _definition(literal, moving, bound)
-                if target is None or target in moving or not names_in(expr) & moving:
+                definition = None if id(literal) in self.definitions else _definition(literal, moving, bound | moving)
+                if definition is None:
                     continue
+                target, expr = definition
                 if not is_monotone(expr, moving):
                     return f"`{shown(target) or 'an argument'}` does not grow with it"
+                self.definitions.add(id(literal))
                 moving.add(target)
-                changed = True
+                found = True
         return ""
 
     def body_problem(self, moving: set[str]) -> str:
@@ -195,8 +198,7 @@ class _Check:
 
     def compare_problem(self, literal: Compare, moving: set[str]) -> str:
         left, right = names_in(literal.left) & moving, names_in(literal.right) & moving
-        target, _ = _definition(literal, moving, set())
-        if literal.op == "=" and left and right and target is not None:
+        if id(literal) in self.definitions:
             return ""
         if left and right:
             return f"`{literal.op}` compares it with itself"
@@ -234,16 +236,15 @@ def _bound_elsewhere(body: Iterable[Literal]) -> set[str]:
     return names
 
 
-def _definition(literal: Literal, moving: set[str], bound: set[str]) -> tuple[str | None, Expr]:
-    """The variable that `=` computes, and from what; None when the literal is not such an equation."""
-    nothing = Const(0, Kind.NUMBER)
+def _definition(literal: Literal, moving: set[str], bound: set[str]) -> tuple[str, Expr] | None:
+    """The variable that an equation computes from moving ones, and how; None for any other literal."""
     if not isinstance(literal, Compare) or literal.op != "=":
-        return None, nothing
+        return None
     for target, expr in ((literal.left, literal.right), (literal.right, literal.left)):
-        if isinstance(target, Var) and target.name not in bound and target.name not in names_in(expr):
-            if names_in(expr) & moving:
-                return target.name, expr
-    return None, nothing
+        names = names_in(expr)
+        if isinstance(target, Var) and target.name not in bound | names and names & moving:
+            return target.name, expr
+    return None
 
 
 def names_in(expr: Expr | None) -> set[str]:
@@ -278,21 +279,16 @@ def is_monotone(expr: Expr, moving: set[str]) -> bool:
         case "-", (left, right):
             return is_monotone(left, moving) and not names_in(right) & moving
         case "*", args:
-            return all(is_monotone(arg, moving) for arg in args) and _factors_positive(args, moving)
+            # Unsigned factors are never negative, so there any product grows with each of them.
+            positive = expr.kind is Kind.UNSIGNED or _factors_positive(args, moving)
+            return positive and all(is_monotone(arg, moving) for arg in args)
         case "/", (left, Const(value=divisor)):
             return isinstance(divisor, int | float) and divisor > 0 and is_monotone(left, moving)
     return False
 
 
 def _factors_positive(args: tuple[Expr, ...], moving: set[str]) -> bool:
-    """Whether a product grows with its one moving factor: the others are constants that are not negative.
-
-    Unsigned factors are never negative, so there any product grows.
-    """
+    """Whether a product has one moving factor, and the others are constants that are not negative."""
     others = [arg for arg in args if not names_in(arg) & moving]
-    if all(isinstance(arg, Call) and arg.kind is Kind.UNSIGNED for arg in others) and others:
-        return True
-    constants = [arg.value for arg in others if isinstance(arg, Const)]
-    return len(others) == len(args) - 1 == len(constants) and all(
-        isinstance(value, int | float) and value >= 0 for value in constants
-    )
+    values = [arg.value for arg in others if isinstance(arg, Const)]
+    return len(values) == len(args) - 1 and all(isinstance(value, int | float) and value >= 0 for value in values)

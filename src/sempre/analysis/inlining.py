@@ -58,7 +58,7 @@ def choose_inlined(draft: Draft) -> Draft:
     text = " -> ".join((*cycle, cycle[0]))
     span = draft.relations[cycle[0]].span
     hint = "Remove `inline` from one of them."
-    return draft.report([Diagnostic("E405", f"inlined relations cannot be recursive: {text}", span, hint=hint)])
+    return draft.report([Diagnostic("E404", f"inlined relations cannot be recursive: {text}", span, hint=hint)])
 
 
 def _pinned(draft: Draft) -> Iterator[str]:

@@ -54,8 +54,8 @@ def component_of(draft: Draft) -> dict[str, int]:
 
 def dependencies(rule: Rule) -> Iterator[Dependency]:
     """What the heads of a rule need, as it is written."""
-    reads = [read for node in (*(arg for head in rule.heads for arg in head.atom.args), rule.body)
-             for read in _reads(node, "")]  # fmt: skip
+    terms = tuple(arg for head in rule.heads for arg in head.atom.args)
+    reads = list(_reads((terms, rule.body), ""))
     for head in rule.heads:
         for atom, through in reads:
             yield Dependency(head.atom.relation, atom.relation, through, atom.span)

@@ -232,11 +232,13 @@ class _Inference:
             return
         message = f"{_name(one)} is {clash[0].text}, but {_name(other)} is {clash[1].text}"
         hint = hint or _literal_hint(one, clash[1]) or _literal_hint(other, clash[0])
-        notes = [(sort.place, f"{_name(term)} is {sort.text} because of {sort.reason}")
-                 for term, sort in ((one, clash[0]), (other, clash[1])) if sort.reason]  # fmt: skip
-        diagnostic = Diagnostic("E301", message, other.span, detail=f"{why[0].upper()}{why[1:]}.".replace("``", "`"),
-                                hint=hint, notes=tuple(notes))  # fmt: skip
-        self.diagnostics.append(diagnostic)
+        notes = tuple(
+            (sort.place, f"{_name(term)} is {sort.text} because of {sort.reason}")
+            for term, sort in ((one, clash[0]), (other, clash[1]))
+            if sort.reason
+        )
+        detail = f"{why[0].upper()}{why[1:]}."
+        self.diagnostics.append(Diagnostic("E301", message, other.span, detail=detail, hint=hint, notes=notes))
 
     def clash(self, message: str, term: Term, known: Sort, hint: str) -> None:
         notes = ((known.place, f"it is {known.text} because of {known.reason}"),) if known.reason else ()

@@ -59,9 +59,8 @@ class DeclarationParser(TermParser):
         """The failure for a directive that makes no sense where it stands."""
         if start.text == ".lattice":
             return self.fail("E129", "lattices are not supported: `.lattice`", start.span)
-        where = "a rule" if start.text == ".plan" else "in a component"
-        return self.fail("E101", f"`{start.text}` does not belong here", start.span, f"It follows {where}."
-                         if start.text == ".plan" else f"It stands {where}.")  # fmt: skip
+        hint = "It follows a rule." if start.text == ".plan" else "It stands in a component."
+        return self.fail("E101", f"`{start.text}` does not belong here", start.span, hint)
 
     # -------------------------------------------------------------------------------------------- relations
 
