@@ -7,8 +7,18 @@ from dataclasses import replace
 from sempre.analysis.functors import OPPOSITE
 from sempre.diagnostics import Diagnostic, Span
 from sempre.lang.syntax import (
-    Aggregate, Atom, Comparison, Conjunction, Disjunction, Formula, Negation, Record, Term, Truth, conjunction,
-)  # fmt: skip
+    Aggregate,
+    Atom,
+    Comparison,
+    Conjunction,
+    Disjunction,
+    Formula,
+    Negation,
+    Record,
+    Term,
+    Truth,
+    conjunction,
+)
 from sempre.lang.walk import descend, map_children
 
 Alternative = tuple[Formula, ...]
@@ -50,7 +60,7 @@ def flatten_aggregates(term: Term) -> Term:
     found = alternatives(term.body)
     if len(found) > 1:
         hint = "Make a relation with a rule for each alternative, and aggregate over that."
-        raise AlternativesFailure(Diagnostic("E404", "an aggregate cannot have alternatives", term.span, hint=hint))
+        raise AlternativesFailure(Diagnostic("E403", "an aggregate cannot have alternatives", term.span, hint=hint))
     body = conjunction(list(found[0]), term.body.span) if found else Truth(False, term.body.span)
     inner = None if term.term is None else flatten_aggregates(term.term)
     return replace(term, term=inner, body=body)

@@ -104,14 +104,30 @@ def clause_problems(clause: Clause) -> Iterator[Diagnostic]:
     """The unbound variables of a clause, each at its first place."""
     head = clause.head.atom
     scope = clause_scope((head, clause.body))
-    bound = bind(clause.body, frozenset(), scope)
-    context = _Context(clause, scope, bound)
-    seen: set[str] = set()
-    for variable in (*variables(head), *variables(clause.body)):
-        if variable.name in scope and variable.name not in bound.names and variable.name not in seen:
-            seen.add(variable.name)
-            yield context.unbound(variable)
+    context = _Context(clause, scope, bind(clause.body, frozenset(), scope))
+    missing = unbound(clause.body, frozenset(), scope)
+    for variable in _first_places((head, clause.body), missing):
+        yield context.unbound(variable)
     yield from _inner_problems(clause.body, head.args, scope, context)
+
+
+def unbound(body: tuple[Formula, ...], given: Names, scope: Names) -> Names:
+    """The variables of `scope` to complain about: those whose binding would bind the rest."""
+    equalities = [literal for literal in body if isinstance(literal, Comparison) and literal.op == "="]
+    defined = frozenset().union(*(pattern_names(literal.left) | pattern_names(literal.right) for literal in equalities))
+    blamed: set[str] = set()
+    while missing := scope - bind(body, given | blamed, scope).names:
+        blamed |= (missing - defined) or {min(missing)}
+    return frozenset(blamed)
+
+
+def _first_places(node: object, names: Names) -> list[Variable]:
+    """The first occurrence of each of `names`."""
+    found: dict[str, Variable] = {}
+    for variable in variables(node):
+        if variable.name in names:
+            found.setdefault(variable.name, variable)
+    return list(found.values())
 
 
 def _inner_problems(
@@ -134,12 +150,8 @@ def _scope_problems(
         return
     own = direct_names((terms, body)) - outer
     scope = own | outer
-    bound = bind(body, outer, scope)
-    seen: set[str] = set()
-    for variable in (*variables(terms), *variables(body)):
-        if variable.name in own and variable.name not in bound.names and variable.name not in seen:
-            seen.add(variable.name)
-            yield context.unbound_inside(variable)
+    for variable in _first_places((terms, body), unbound(body, outer, scope)):
+        yield context.unbound_inside(variable)
     yield from _inner_problems(body, terms, scope, context)
 
 
@@ -155,6 +167,10 @@ class _Context:
         name = shown(variable.name)
         if name == "_":
             return _stray(variable)
+        if variable.name not in direct_names((self.clause.head.atom, self.clause.body)):
+            message = f"`{name}` occurs in several negations or aggregates, and nothing outside binds it"
+            hint = f"Bind `{name}` outside, or use different names where different values are meant."
+            return Diagnostic("E213", message, variable.span, hint=hint)
         aggregate = self.witness(variable.name)
         if aggregate is not None:
             hint = f"Bind `{name}` outside: join the result of the aggregate with an atom that has `{name}`."

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sempre.analysis.binding import check_binding
 from sempre.analysis.clauses import make_clauses
 from sempre.analysis.draft import Draft
+from sempre.analysis.head_aggregates import check_monotone, resolve_head_aggregates
 from sempre.analysis.inlining import choose_inlined
 from sempre.analysis.model import CheckedProgram
 from sempre.analysis.names import check_names, resolve_locations
@@ -14,7 +15,8 @@ from sempre.analysis.normalize import normalize
 from sempre.analysis.relations import resolve_relations, resolve_types
 from sempre.analysis.strata import check_strata, stratify
 from sempre.analysis.support import check_deletions, refuse_unsupported
-from sempre.analysis.typing import check_types
+from sempre.analysis.type_inference import check_types
+from sempre.analysis.warnings import warn
 from sempre.diagnostics import ProgramError
 from sempre.lang.syntax import Pragma, Program
 
@@ -36,13 +38,16 @@ PASSES: tuple[Pass, ...] = (
     resolve_relations,
     check_names,
     resolve_locations,
+    resolve_head_aggregates,
     choose_inlined,
     check_strata,
     make_clauses,
     check_types,
     check_binding,
-    stop_on_errors,
     normalize,
+    check_monotone,
+    warn,
+    stop_on_errors,
     stratify,
 )
 

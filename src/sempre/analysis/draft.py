@@ -57,4 +57,3 @@ class Draft:
     def numbered_rules(self) -> list[tuple[int, Rule]]:
         """The rules of the program that names are right in, with their numbers."""
         return [(number, rule) for number, rule in enumerate(self.program.rules()) if number not in self.faulty]
-

@@ -53,7 +53,8 @@ _SYMBOL = frozenset({Kind.SYMBOL})
 
 FUNCTORS: dict[str, Functor] = {
     **{name: _same(2, NUMERIC) for name in ("+", "-", "*", "/", "^")},
-    **{name: _same(2, INTEGRAL) for name in ("%", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor")},
+    **{name: _same(2, INTEGRAL) for name in ("%", "band", "bor", "bxor", "bshl", "bshr", "bshru")},
+    **{name: _same(2, INTEGRAL) for name in ("land", "lor", "lxor")},
     "neg": _same(1, frozenset({Kind.NUMBER, Kind.FLOAT})),
     "bnot": _same(1, INTEGRAL),
     "lnot": _same(1, INTEGRAL),

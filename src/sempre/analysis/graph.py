@@ -54,7 +54,7 @@ def _pop_component(stack: list[str], on_stack: set[str], root: str) -> tuple[str
 
 
 def arrange(graph: Graph) -> list[tuple[str, ...]]:
-    """The components in an order where each comes after those it points to; ties and members by their order in `graph`."""
+    """The components, each after those it points to; ties and members are in the order of `graph`."""
     position = {name: index for index, name in enumerate(graph)}
     members = [tuple(sorted(component, key=position.__getitem__)) for component in components(graph)]
     home = {name: number for number, component in enumerate(members) for name in component}

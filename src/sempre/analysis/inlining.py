@@ -10,14 +10,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 from sempre.analysis.draft import Draft
 from sempre.analysis.graph import find_cycle
 from sempre.diagnostics import Diagnostic
 from sempre.lang.syntax import (
-    Aggregate, Atom, Comparison, Float, Formula, Head, HeadAggregate, Nil, Number, Rule, String, Term, Unsigned,
-    Variable, Wildcard, conjunction, disjunction,
-)  # fmt: skip
+    Aggregate,
+    Atom,
+    Comparison,
+    Float,
+    Formula,
+    Head,
+    HeadAggregate,
+    Nil,
+    Number,
+    Rule,
+    String,
+    Term,
+    Unsigned,
+    Variable,
+    Wildcard,
+    conjunction,
+    disjunction,
+)
 from sempre.lang.walk import descend, map_children
 
 _CONSTANTS = (Number, Unsigned, Float, String, Nil)
@@ -42,7 +58,7 @@ def choose_inlined(draft: Draft) -> Draft:
     text = " -> ".join((*cycle, cycle[0]))
     span = draft.relations[cycle[0]].span
     hint = "Remove `inline` from one of them."
-    return draft.report([Diagnostic("E405", f"inlined relations cannot be recursive: {text}", span, hint=hint)])
+    return draft.report([Diagnostic("E404", f"inlined relations cannot be recursive: {text}", span, hint=hint)])
 
 
 def _pinned(draft: Draft) -> Iterator[str]:
@@ -114,19 +130,18 @@ class _Inliner:
         """The body of one rule for the arguments of one atom."""
         number = next(self.numbers)
         names: dict[str, Term] = {}
-        tests: list[Formula] = []
+        tests: list[Comparison] = []
         for parameter, arg in zip(head.atom.args, args, strict=True):
             if isinstance(parameter, Variable) and parameter.name not in names:
                 names[parameter.name] = arg
             elif not isinstance(parameter, Wildcard):
                 tests.append(Comparison("=", arg, parameter, arg.span))
 
-        def rename(node: Term | Formula) -> Term | Formula:
+        def rename(node: Any) -> Any:
             if isinstance(node, Variable):
                 return names.setdefault(node.name, Variable(f"{node.name}#i{number}", node.span))
             return map_children(node, rename)
 
         # The tests mention the atom's own variables on their left, which must not be renamed.
-        renamed = [replace(test, right=rename(test.right)) for test in tests if isinstance(test, Comparison)]
-        inner = rename(body)
-        return conjunction([*renamed, self.formula(inner)])  # type: ignore[list-item, arg-type]
+        renamed = [replace(test, right=rename(test.right)) for test in tests]
+        return conjunction([*renamed, self.formula(rename(body))])

@@ -13,16 +13,42 @@ from sempre.analysis.binding import bind, strip_casts
 from sempre.analysis.draft import Clause, Draft
 from sempre.analysis.functors import AGGREGATE_RESULT
 from sempre.analysis.model import (
-    Call, Compare, Const, Expr, Fact, Fold, Kind, Literal, Match, NormalRule, Not, Unpack, Var,
-)  # fmt: skip
+    Call,
+    Compare,
+    Const,
+    Expr,
+    Fact,
+    Fold,
+    Kind,
+    Literal,
+    Match,
+    NormalRule,
+    Not,
+    Unpack,
+    Var,
+)
 from sempre.analysis.scopes import Names, clause_scope, deep_names, direct_names
-from sempre.analysis.typing import Typing, infer
+from sempre.analysis.type_inference import Typing, infer
 from sempre.diagnostics import Span
 from sempre.lang.printer import to_text
 from sempre.lang.syntax import (
-    Aggregate, Apply, Atom, Cast, Comparison, Float, Formula, HeadAggregate, Negation, Nil, Number, Record, String,
-    Term, Truth, Unsigned, Variable,
-)  # fmt: skip
+    Aggregate,
+    Apply,
+    Atom,
+    Cast,
+    Comparison,
+    Float,
+    Formula,
+    HeadAggregate,
+    Negation,
+    Nil,
+    Number,
+    Record,
+    String,
+    Term,
+    Unsigned,
+    Variable,
+)
 
 
 def normalize(draft: Draft) -> Draft:

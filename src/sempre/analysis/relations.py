@@ -102,4 +102,3 @@ def _limit_problems(program: Program) -> Iterator[Diagnostic]:
     for item in program.items:
         if isinstance(item, Directive) and item.kind == "limitsize" and not item.option("n").isdecimal():
             yield Diagnostic("E209", "`.limitsize` needs a size", item.span, hint="Write `.limitsize r(n=1000)`.")
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from sempre.analysis.draft import Draft
 from sempre.analysis.graph import arrange, components, shortest_path
@@ -32,19 +33,29 @@ def check_strata(draft: Draft) -> Draft:
     """Pass: report negation and aggregation through a cycle. Active rules run in cycles, not in strata."""
     if draft.semantics == "active":
         return draft
-    found = [
+    return draft.report(cycle_problems(list(draft.relations), _known_dependencies(draft)))
+
+
+def _known_dependencies(draft: Draft) -> list[Dependency]:
+    """The dependencies between declared relations, as the rules are written."""
+    return [
         dependency
         for rule in draft.program.rules()
         for dependency in dependencies(rule)
         if dependency.head in draft.relations and dependency.body in draft.relations
     ]
-    return draft.report(cycle_problems(list(draft.relations), found))
+
+
+def component_of(draft: Draft) -> dict[str, int]:
+    """For every relation, the number of its strongly connected component, in no particular order."""
+    graph = _graph(draft.relations, _known_dependencies(draft))
+    return {name: number for number, component in enumerate(components(graph)) for name in component}
 
 
 def dependencies(rule: Rule) -> Iterator[Dependency]:
     """What the heads of a rule need, as it is written."""
-    reads = [read for node in (*(arg for head in rule.heads for arg in head.atom.args), rule.body)
-             for read in _reads(node, "")]  # fmt: skip
+    terms = tuple(arg for head in rule.heads for arg in head.atom.args)
+    reads = list(_reads((terms, rule.body), ""))
     for head in rule.heads:
         for atom, through in reads:
             yield Dependency(head.atom.relation, atom.relation, through, atom.span)
@@ -81,7 +92,7 @@ def _cycle_problem(dependency: Dependency, path: list[str], found: Sequence[Depe
     cycle = " -> ".join((dependency.head, mark + path[0], *path[1:]))
     notes = tuple(
         (next(edge.span for edge in found if (edge.head, edge.body) == step), f"`{step[0]}` needs `{step[1]}` here")
-        for step in zip(path, path[1:], strict=False)
+        for step in pairwise(path)
     )
     code, what = ("E401", "negation") if negation else ("E402", "aggregation")
     hint = f"Break the cycle: what is {'negated' if negation else 'aggregated'} must be complete before it is used."

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sempre.analysis.draft import Draft
 from sempre.diagnostics import Diagnostic
 from sempre.lang.syntax import (
-    AlgebraicType, Branch, Component, Counter, FunctorDecl, Instantiation, Item, Program, RelationDecl, Rule,
-    Subsumption, TypeDecl, UserCall,
-)  # fmt: skip
+    AlgebraicType,
+    Branch,
+    Component,
+    Counter,
+    FunctorDecl,
+    Instantiation,
+    Item,
+    RelationDecl,
+    Rule,
+    Subsumption,
+    TypeDecl,
+    UserCall,
+)
 from sempre.lang.walk import descend
 
 
 def refuse_unsupported(draft: Draft) -> Draft:
-    """Pass: report every construct that cannot be evaluated yet."""
-    return draft.report(problem for item in draft.program.items for problem in _item_problems(item, draft.program))
+    """Pass: report every construct that cannot be evaluated yet; rules that have one are faulty."""
+    found = [problem for item in draft.program.items for problem in _item_problems(item)]
+    faulty = {number for number, rule in enumerate(draft.program.rules()) if any(_rule_problems(rule))}
+    return replace(draft, faulty=draft.faulty | faulty).report(found)
 
 
-def _item_problems(item: Item, program: Program) -> Iterator[Diagnostic]:
+def _item_problems(item: Item) -> Iterator[Diagnostic]:
     match item:
         case Component():
             hint = "Write its declarations and rules out, once for each instance."

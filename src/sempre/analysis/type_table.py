@@ -70,10 +70,8 @@ def build_type_table(program: Program) -> tuple[TypeTable, list[Diagnostic]]:
         if decl.name in declared or decl.name in BASE_TYPES:
             earlier = declared.get(decl.name)
             notes = ((earlier.span, "the first declaration is here"),) if earlier else ()
-            diagnostics.append(
-                Diagnostic("E311", f"type `{decl.name}` is already declared", decl.span, notes=notes,
-                           hint="Give one of them another name.")  # fmt: skip
-            )
+            message, hint = f"type `{decl.name}` is already declared", "Give one of them another name."
+            diagnostics.append(Diagnostic("E311", message, decl.span, hint=hint, notes=notes))
         else:
             declared[decl.name] = decl
     types = dict(BASE_TYPES)
@@ -93,8 +91,8 @@ def _resolve(
     decl = declared[name]
     if name in path:
         cycle = " -> ".join((*path[path.index(name) :], name))
-        return [Diagnostic("E312", f"type `{name}` is defined by itself: {cycle}", decl.span,
-                           hint="Only the fields of a record may refer back.")]  # fmt: skip
+        message, hint = f"type `{name}` is defined by itself: {cycle}", "Only the fields of a record may refer back."
+        return [Diagnostic("E312", message, decl.span, hint=hint)]
     if isinstance(decl.definition, RecordType):
         fields = tuple((attribute.name, attribute.type_name) for attribute in decl.definition.fields)
         types[name] = Type(name, Kind.RECORD, fields)
@@ -127,12 +125,10 @@ def unknown_type(name: str, span: Span, known: Iterable[str]) -> Diagnostic:
 def _join(decl: TypeDecl, known: list[Type], types: dict[str, Type]) -> list[Diagnostic]:
     """Add a subtype or a union of the resolved types `known`."""
     first = known[0]
-    alike = all(type_.kind is first.kind and (type_.kind is not Kind.RECORD or type_.fields == first.fields)
-                for type_ in known)  # fmt: skip
-    if not alike:
+    if any((type_.kind, type_.fields) != (first.kind, first.fields) for type_ in known):
         kinds = ", ".join(f"`{type_.name}` ({type_.kind.value})" for type_ in known)
-        return [Diagnostic("E313", f"union `{decl.name}` mixes {kinds}", decl.span,
-                           hint="All members of a union are stored alike; records cannot be joined.")]  # fmt: skip
+        hint = "All members of a union are stored alike; different records cannot be joined."
+        return [Diagnostic("E313", f"union `{decl.name}` mixes {kinds}", decl.span, hint=hint)]
     types[decl.name] = Type(decl.name, first.kind, first.fields)
     return []
 

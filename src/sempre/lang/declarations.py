@@ -6,9 +6,21 @@ from collections.abc import Callable
 
 from sempre.lang.lexer import Token
 from sempre.lang.syntax import (
-    AlgebraicType, Attribute, Component, ComponentType, Directive, FunctorDecl, Instantiation, Item, Pragma, RecordType,
-    RelationDecl, Subtype, TypeDecl, Union,
-)  # fmt: skip
+    AlgebraicType,
+    Attribute,
+    Component,
+    ComponentType,
+    Directive,
+    FunctorDecl,
+    Instantiation,
+    Item,
+    Pragma,
+    RecordType,
+    RelationDecl,
+    Subtype,
+    TypeDecl,
+    Union,
+)
 from sempre.lang.terms import TermParser
 
 QUALIFIERS = (
@@ -47,9 +59,8 @@ class DeclarationParser(TermParser):
         """The failure for a directive that makes no sense where it stands."""
         if start.text == ".lattice":
             return self.fail("E129", "lattices are not supported: `.lattice`", start.span)
-        where = "a rule" if start.text == ".plan" else "in a component"
-        return self.fail("E101", f"`{start.text}` does not belong here", start.span, f"It follows {where}."
-                         if start.text == ".plan" else f"It stands {where}.")  # fmt: skip
+        hint = "It follows a rule." if start.text == ".plan" else "It stands in a component."
+        return self.fail("E101", f"`{start.text}` does not belong here", start.span, hint)
 
     # -------------------------------------------------------------------------------------------- relations
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from sempre.diagnostics import Diagnostic, Span
 
-DIRECTIVES = frozenset(
-    "decl type number_type symbol_type input output printsize limitsize pragma functor comp init override include "
-    "once plan const lattice".split()
-)
+DIRECTIVES = frozenset({
+    "decl", "type", "number_type", "symbol_type", "input", "output", "printsize", "limitsize", "pragma", "functor",
+    "comp", "init", "override", "include", "once", "plan", "const", "lattice",
+})  # fmt: skip
 
 # Longest first, so that `>>>` is not read as `>>` and `>`.
 SYMBOLS = (
@@ -34,7 +34,11 @@ LONGEST_NUMBER = 1000
 
 _SPACE = re.compile(r"\s+|//[^\n]*")
 _WORD = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*")
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+u?|0[bB][01]+u?|[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|[0-9]+u?")
+_NUMBER = re.compile(
+    r"0[xX][0-9a-fA-F]+u?|0[bB][01]+u?"
+    r"|[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+"
+    r"|[0-9]+u?"
+)
 _DIRECTIVE = re.compile(r"\.(" + "|".join(sorted(DIRECTIVES, key=len, reverse=True)) + r")(?![A-Za-z0-9_?])")
 _PREPROCESSOR = re.compile(r"#[ \t]*(\w*)(?:\\\r?\n|[^\n])*")
 _STRING = re.compile(r'"(?:[^"\\\n]|\\[^\n])*')
@@ -180,7 +184,7 @@ class _Lexer:
                 continue
             escape = next(chars)
             if escape not in ESCAPES:
-                known = r'Known are \n \t \r \a \b \f \v \0 \? \" \' and \\.'
+                known = r"Known are \n \t \r \a \b \f \v \0 \? \" \' and \\."
                 self.report("E105", f"unknown escape `\\{escape}` in a string", f'"{body}"', known)
             out.append(ESCAPES.get(escape, escape))
         return "".join(out)

@@ -14,9 +14,23 @@ from sempre.lang.cursor import SyntaxFailure
 from sempre.lang.declarations import DeclarationParser
 from sempre.lang.lexer import DIRECTIVES, Token, tokenize
 from sempre.lang.syntax import (
-    Atom, Change, Float, Formula, Head, Item, Nil, Number, Program, Record, Rule, String, Subsumption, Term, Truth,
+    Atom,
+    Change,
+    Float,
+    Formula,
+    Head,
+    Item,
+    Nil,
+    Number,
+    Program,
+    Record,
+    Rule,
+    String,
+    Subsumption,
+    Term,
+    Truth,
     Unsigned,
-)  # fmt: skip
+)
 from sempre.lang.walk import DEEPEST, is_too_deep
 
 Plan = tuple[tuple[int, tuple[int, ...]], ...]

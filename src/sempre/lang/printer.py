@@ -7,17 +7,53 @@ import math
 from sempre.lang.lexer import ESCAPES
 from sempre.lang.operators import PRECEDENCE, PRIMARY, UNARY_PRECEDENCE, UNARY_TEXT
 from sempre.lang.syntax import (
-    Aggregate, AlgebraicType, Apply, Atom, Attribute, Branch, Cast, Change, Comparison, Component, ComponentType,
-    Conjunction, Counter, Directive, Disjunction, Float, Formula, FunctorDecl, Head, HeadAggregate, Instantiation, Item,
-    Negation, Nil, Number, Pragma, Program, Record, RecordType, RelationDecl, Rule, String, Subsumption, Subtype, Term,
-    Truth, TypeDecl, Union, Unsigned, UserCall, Variable, Wildcard,
-)  # fmt: skip
+    Aggregate,
+    AlgebraicType,
+    Apply,
+    Atom,
+    Attribute,
+    Branch,
+    Cast,
+    Change,
+    Comparison,
+    Component,
+    ComponentType,
+    Conjunction,
+    Counter,
+    Directive,
+    Disjunction,
+    Float,
+    Formula,
+    FunctorDecl,
+    Head,
+    HeadAggregate,
+    Instantiation,
+    Item,
+    Negation,
+    Nil,
+    Number,
+    Pragma,
+    Program,
+    Record,
+    RecordType,
+    RelationDecl,
+    Rule,
+    String,
+    Subsumption,
+    Subtype,
+    Term,
+    Truth,
+    TypeDecl,
+    Union,
+    Unsigned,
+    UserCall,
+    Variable,
+    Wildcard,
+)
 
 Node = Program | Item | Head | Formula | Term | Change | Attribute | ComponentType
 
-_WRITTEN = {"\n": "n", "\t": "t", "\r": "r", "\\": "\\", '"': '"', "\a": "a", "\b": "b", "\f": "f", "\v": "v", "\0": "0"}
-assert all(ESCAPES[code] == char for char, code in _WRITTEN.items())
-_ESCAPED = str.maketrans({char: "\\" + code for char, code in _WRITTEN.items()})
+_ESCAPED = str.maketrans({char: "\\" + code for code, char in ESCAPES.items() if code not in "'?"})
 
 # A body of more than this many characters goes on lines of its own.
 _WIDE = 100
@@ -85,7 +121,7 @@ def _term(term: Term) -> tuple[str, int]:
         case Counter():
             return "autoinc()", PRIMARY
         case Aggregate():
-            # Its text begins with a word and may end in an atom; in parentheses inside any operator it is never misread.
+            # Inside an operator it needs parentheses: its term would take in what follows.
             return _aggregate_text(term), 0
         case Apply():
             return _apply_text(term)

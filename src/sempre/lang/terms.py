@@ -10,12 +10,39 @@ from __future__ import annotations
 from sempre.lang.cursor import Cursor
 from sempre.lang.lexer import Token
 from sempre.lang.operators import (
-    AGGREGATES, COMPARISONS, HEAD_AGGREGATES, PRECEDENCE, UNARY, UNARY_PRECEDENCE, binary_operator,
-)  # fmt: skip
+    AGGREGATES,
+    COMPARISONS,
+    HEAD_AGGREGATES,
+    PRECEDENCE,
+    UNARY,
+    UNARY_PRECEDENCE,
+    binary_operator,
+)
 from sempre.lang.syntax import (
-    Aggregate, Apply, Atom, Branch, Cast, Comparison, Counter, Float, Formula, HeadAggregate, Negation, Nil, Number,
-    Record, String, Term, Truth, Unsigned, UserCall, Variable, Wildcard, conjunction, disjunction,
-)  # fmt: skip
+    Aggregate,
+    Apply,
+    Atom,
+    Branch,
+    Cast,
+    Comparison,
+    Counter,
+    Float,
+    Formula,
+    HeadAggregate,
+    Negation,
+    Nil,
+    Number,
+    Record,
+    String,
+    Term,
+    Truth,
+    Unsigned,
+    UserCall,
+    Variable,
+    Wildcard,
+    conjunction,
+    disjunction,
+)
 
 # Words that are operators, and so never variables.
 _OPERATOR_WORDS = frozenset(name for name in (*PRECEDENCE, *UNARY) if name.isalpha())

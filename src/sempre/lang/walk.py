@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sempre.lang.syntax import Aggregate, Term, Variable
 
@@ -15,10 +14,15 @@ DEEPEST = 100
 N = TypeVar("N")
 
 
-@cache
-def _names(node_type: type) -> tuple[str, ...]:
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def _names(node: Any) -> tuple[str, ...]:
     """The fields of a node that may hold other nodes."""
-    return tuple(field.name for field in fields(node_type) if field.name != "span")
+    names = _NAMES.get(type(node))
+    if names is None:
+        names = _NAMES[type(node)] = tuple(field.name for field in fields(node) if field.name != "span")
+    return names
 
 
 def children(node: object) -> Iterator[object]:
@@ -30,7 +34,7 @@ def children(node: object) -> Iterator[object]:
             elif is_dataclass(child):
                 yield child
     elif is_dataclass(node):
-        yield from children(tuple(getattr(node, name) for name in _names(type(node))))
+        yield from children(tuple(getattr(node, name) for name in _names(node)))
 
 
 def descend(node: object, into: Callable[[object], bool] = lambda node: True) -> Iterator[object]:
@@ -46,12 +50,12 @@ def descend(node: object, into: Callable[[object], bool] = lambda node: True) ->
 def map_children(node: N, change: Callable[[Any], Any]) -> N:
     """`node` with `change` applied to the nodes directly below it; `node` itself when none changed."""
     changes = {}
-    for name in _names(type(node)):
+    for name in _names(node):
         old = getattr(node, name)
         new = _map_value(old, change)
         if new is not old:
             changes[name] = new
-    return replace(node, **changes) if changes else node  # type: ignore[type-var]
+    return replace(cast(Any, node), **changes) if changes else node
 
 
 def _map_value(value: Any, change: Callable[[Any], Any]) -> Any:

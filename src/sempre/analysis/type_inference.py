@@ -14,16 +14,30 @@ from sempre.analysis.alternatives import literals_of
 from sempre.analysis.draft import Clause, Draft
 from sempre.analysis.functors import AGGREGABLE, AGGREGATE_RESULT, COMPARABLE, FUNCTORS
 from sempre.analysis.kinds import Classes, Key, Sort
-from sempre.analysis.model import Kind, Relation
-from sempre.analysis.naming import counted
-from sempre.analysis.naming import shown
+from sempre.analysis.model import Kind, Relation, Type
+from sempre.analysis.naming import counted, shown
 from sempre.analysis.type_table import TypeTable
 from sempre.diagnostics import Diagnostic, Span
 from sempre.lang.printer import to_text
 from sempre.lang.syntax import (
-    Aggregate, Apply, Atom, Cast, Comparison, Float, Formula, HeadAggregate, Negation, Nil, Number, Record, String,
-    Term, Truth, Unsigned, Variable,
-)  # fmt: skip
+    Aggregate,
+    Apply,
+    Atom,
+    Cast,
+    Comparison,
+    Float,
+    Formula,
+    HeadAggregate,
+    Negation,
+    Nil,
+    Number,
+    Record,
+    String,
+    Term,
+    Truth,
+    Unsigned,
+    Variable,
+)
 
 LEAST_NUMBER, MOST_NUMBER, MOST_UNSIGNED = -(2**63), 2**63 - 1, 2**64 - 1
 
@@ -101,13 +115,12 @@ class _Inference:
 
     def atom(self, atom: Atom, source: bool = False, sink: bool = False) -> None:
         relation = self.relations[atom.relation]
-        for index, term in enumerate(atom.args):
+        for index, argument in enumerate(atom.args):
             type_ = relation.types[index]
             column = f"column `{relation.columns[index]}` of `{relation.name}`"
-            if isinstance(term, HeadAggregate):
-                term = self.head_aggregate(term, type_.name, column)
-                if term is None:
-                    continue
+            term = self.head_aggregate(argument, type_, column) if isinstance(argument, HeadAggregate) else argument
+            if term is None:
+                continue
             self.term(term)
             if type_.name not in self.types.types:
                 continue
@@ -117,14 +130,13 @@ class _Inference:
             elif isinstance(term, Variable) and sink:
                 self.sinks.append((term, type_.name, column))
 
-    def head_aggregate(self, aggregate: HeadAggregate, type_name: str, column: str) -> Term | None:
+    def head_aggregate(self, aggregate: HeadAggregate, type_: Type, column: str) -> Term | None:
         """Check the aggregate in a head; the term to hold against the column, if that is the term under it."""
         self.term(aggregate.term)
         self.require(aggregate.term, Sort(AGGREGABLE[aggregate.kind]), f"`{aggregate.kind}`")
         if aggregate.kind != "count":
             return aggregate.term
-        type_ = self.types.types.get(type_name)
-        if type_ is not None and type_.kind is not Kind.NUMBER:
+        if type_.name in self.types.types and type_.kind is not Kind.NUMBER:
             message = f"`count` gives a number, but {column} is {Sort(frozenset({type_.kind})).text}"
             self.diagnostics.append(Diagnostic("E301", message, aggregate.span))
         return None
@@ -220,11 +232,13 @@ class _Inference:
             return
         message = f"{_name(one)} is {clash[0].text}, but {_name(other)} is {clash[1].text}"
         hint = hint or _literal_hint(one, clash[1]) or _literal_hint(other, clash[0])
-        notes = [(sort.place, f"{_name(term)} is {sort.text} because of {sort.reason}")
-                 for term, sort in ((one, clash[0]), (other, clash[1])) if sort.reason]  # fmt: skip
-        diagnostic = Diagnostic("E301", message, other.span, detail=f"{why[0].upper()}{why[1:]}.".replace("``", "`"),
-                                hint=hint, notes=tuple(notes))  # fmt: skip
-        self.diagnostics.append(diagnostic)
+        notes = tuple(
+            (sort.place, f"{_name(term)} is {sort.text} because of {sort.reason}")
+            for term, sort in ((one, clash[0]), (other, clash[1]))
+            if sort.reason
+        )
+        detail = f"{why[0].upper()}{why[1:]}."
+        self.diagnostics.append(Diagnostic("E301", message, other.span, detail=detail, hint=hint, notes=notes))
 
     def clash(self, message: str, term: Term, known: Sort, hint: str) -> None:
         notes = ((known.place, f"it is {known.text} because of {known.reason}"),) if known.reason else ()
