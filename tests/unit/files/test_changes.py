@@ -69,7 +69,7 @@ def test_an_empty_script_has_no_epochs(tmp_path: Path) -> None:
 def test_all_mistakes_of_a_script_are_reported(tmp_path: Path) -> None:
     text = '+edgy("a", 1).\n+edge("a").\n+edge(1, 1).\n+edge("a", 9223372036854775808).\n+big(-1).\ncommit.\n'
     assert errors(text, tmp_path) == [
-        ("E510", "relation `edgy` is not declared", "1:2"),
+        ("E514", "relation `edgy` is not declared", "1:2"),
         ("E502", "`edge` takes 2 arguments, found 1", "2:2"),
         ("E503", "expected a constant of type `symbol`", "3:7"),
         ("E504", "9223372036854775808 is out of range", "4:12"),
@@ -112,7 +112,7 @@ def test_all_mistakes_of_a_folder_are_reported(tmp_path: Path) -> None:
         read_changes(CHECKED, tmp_path)
     assert sorted((d.code, d.hint) for d in caught.value.diagnostics) == [
         ("E503", ""),
-        ("E510", "did you mean `edge`?"),
+        ("E514", "did you mean `edge`?"),
         ("E513", "a change folder holds R.insert.facts and R.delete.facts (or .csv, .parquet)"),
     ]
 
