@@ -93,7 +93,9 @@ def test_check_lists_the_strata(folder: Path) -> None:
     done = sempre("check", "reach.dl", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        "2 relations, 2 rules, 0 facts, 2 strata\nstratum 0: edge  (input)\nstratum 1: reach  (2 rules, recursive, output)\n"
+        "2 relations, 2 rules, 0 facts, 2 strata\n"
+        "stratum 0: edge  (input)\n"
+        "stratum 1: reach  (2 rules, recursive, output)\n"
     )
 
 
