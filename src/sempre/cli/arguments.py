@@ -37,9 +37,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         print(OVERVIEW, end="")
         raise SystemExit(0)
     if argv[0] == "--version":
-        from importlib.metadata import version
-
-        print(f"sempre {version('sempre')}")
+        print(f"sempre {_version()}")
         raise SystemExit(0)
     if argv[0] == "help":
         argv = [argv[1], "--help"]
@@ -50,6 +48,15 @@ def parse(argv: list[str]) -> argparse.Namespace:
     if options.command == "run":
         _check_run(options)
     return options
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("sempre")
+    except PackageNotFoundError:
+        return "from source, not installed"
 
 
 def _parser(command: str) -> _Parser:

@@ -81,7 +81,7 @@ def _unknown_relation(checked: CheckedProgram, name: str, span: Span) -> Diagnos
 
     near = difflib.get_close_matches(name, checked.relations, n=1)
     hint = f"did you mean `{near[0]}`?" if near else f"the relations are {', '.join(checked.relations)}"
-    return Diagnostic("E510", f"relation `{name}` is not declared", span, hint=hint)
+    return Diagnostic("E514", f"relation `{name}` is not declared", span, hint=hint)
 
 
 # ------------------------------------------------------------------------------------------------- scripts

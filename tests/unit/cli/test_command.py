@@ -236,7 +236,7 @@ def test_help_of_a_command_lists_its_options(capsys: pytest.CaptureFixture[str])
 
 def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("sempre 0.")
+    assert capsys.readouterr().out.startswith("sempre ")
 
 
 @pytest.mark.parametrize(
