@@ -202,7 +202,17 @@ def _aggregate(literal: Fold, env: Env, state: State) -> Value:
     seen: dict[Row, Value] = {}
     for body in literal.bodies:
         for inner in solve(body, outside, state):
-            names = sorted(name for name in inner if name not in outside and not name.startswith(INLINED))
+            names = own_names(name for name in inner if name not in outside)
             assignment = tuple((name, inner[name]) for name in names)
             seen[assignment] = None if literal.term is None else value(literal.term, inner)
     return fold(literal.kind, list(seen.values()), literal.operand)
+
+
+def own_names(names: Iterable[str]) -> list[str]:
+    """The variables written in an aggregate itself, without those that inlining brought into it.
+
+    Pastes are numbered from the outside in, so what an aggregate has of its own bears its lowest number: none if it
+    was written in the rule, the paste's if the whole aggregate came with an inlined rule.
+    """
+    paste = {name: int(name.split(":")[1]) if name.startswith(INLINED) else -1 for name in names}
+    return sorted(name for name, number in paste.items() if number == min(paste.values()))

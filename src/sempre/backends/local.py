@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
+from sempre.backends import best
 from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel import join
@@ -112,7 +113,8 @@ class LocalBackend:
         if all(own.contains(wanted) for own, wanted in zip(version.fields, fields, strict=True)):
             return version
         return version.widened(tuple(
-            wanted if wanted.contains(own) else Field.covering(min(own.lo, wanted.lo), max(own.hi, wanted.hi))
+            wanted if wanted.contains(own) else own if own.contains(wanted)
+            else Field.covering(min(own.lo, wanted.lo), max(own.hi, wanted.hi))
             for own, wanted in zip(version.fields, fields, strict=True)
         ))
 
@@ -203,6 +205,61 @@ class LocalBackend:
             return RowSet(target, np.empty(0, target.dtype))
         return self.union([RowSet(layout, keys) for layout, keys in parts])
 
+    def count(self, relation: str, plans: Sequence[Prepared], views: Views) -> Counted:
+        """The facts that the plans derive, with the number of instances that derive each."""
+        target = self.empty(relation).packing
+        parts: list[Counted] = []
+
+        def sink_for(plan: Plan) -> Callable[[Bindings], None]:
+            def sink(rows: Bindings) -> None:
+                layout, keys = self._head(plan, rows, target)
+                assert rows.weights is not None
+                parts.append(Counted(layout, *join.consolidate(keys, rows.weights)))
+
+            return sink
+
+        for prepared in plans:
+            self._run(prepared, views, sink_for(prepared.plan), counted=True)
+        return self.total(relation, parts)
+
+    def total(self, relation: str, parts: Sequence[Counted]) -> Counted:
+        """The sums of the numbers of instances."""
+        if not parts:
+            target = self.empty(relation).packing
+            return Counted(target, np.empty(0, target.dtype), np.empty(0, np.int64))
+        if len(parts) == 1:
+            return parts[0]
+        layout = common_packing([part.packing for part in parts])
+        keys = np.concatenate([RowSet(part.packing, part.keys).repacked(layout).keys for part in parts])
+        return Counted(layout, *join.consolidate(keys, np.concatenate([part.weights for part in parts])))
+
+    def once(self, rows: RowSet) -> Counted:
+        """Rows that count one each."""
+        return Counted(rows.packing, rows.keys, np.ones(len(rows), np.int64))
+
+    # -------------------------------------------------------------------------------------- aggregates in heads
+
+    def best(self, relation: str, rows: RowSet) -> RowSet:
+        """The best row of each group of a relation that keeps the `min` or `max`."""
+        kind, column, operand = self._aggregate(relation)
+        return best.best_per_group(rows, kind, operand, column)
+
+    def improvement(self, relation: str, rows: RowSet, version: Trace) -> tuple[RowSet, RowSet]:
+        """The best rows that beat what `version` has for their groups, and the rows they replace."""
+        kind, column, operand = self._aggregate(relation)
+        return best.improvement(rows, version, kind, operand, column)
+
+    def totals(self, relation: str, counted: Counted) -> RowSet:
+        """One row per group of a relation that keeps the `sum` or `count`."""
+        kind, column, operand = self._aggregate(relation)
+        return best.totals(counted.packing, counted.keys, counted.weights, kind, operand, column)
+
+    def _aggregate(self, relation: str) -> tuple[str, int, str]:
+        declared = self.program.relations[relation]
+        assert declared.aggregate is not None
+        kind, column = declared.aggregate
+        return kind, column, declared.kinds[column].value
+
     def _target(self, relation: str, known: View | Trace) -> Packing:
         trace = known.parts[0][0] if isinstance(known, View) else known
         return trace.packing if trace.size else self.empty(relation).packing
@@ -258,10 +315,8 @@ def common_packing(layouts: Sequence[Packing]) -> Packing:
         return first
     fields = []
     for column in range(len(first.fields)):
-        used = [layout.fields[column] for layout in layouts if layout.fields[column].bits] or [first.fields[column]]
-        # A field without bits holds just its `lo`; it has to be covered as well.
-        every = [layout.fields[column] for layout in layouts]
-        widest = next((f for f in used if all(f.contains(other) for other in every)), None)
+        every = [layout.fields[column] for layout in layouts if layout.fields[column].bits] or [first.fields[column]]
+        widest = next((f for f in every if all(f.contains(other) for other in every)), None)
         fields.append(widest or Field.covering(min(f.lo for f in every), max(f.hi for f in every)))
     return packing(tuple(fields), first.order)
 

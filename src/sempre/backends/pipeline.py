@@ -157,7 +157,7 @@ def _take_apart(step: TakeApart, values: Values, live: frozenset[str]) -> Runner
 
     def take_apart(rows: Bindings, views: Views) -> Bindings:
         table = values.records(len(fields))
-        rows = rows.keep(rows.columns[record] != 0, live | {record})
+        rows = rows.keep(rows.columns[record] != 0, frozenset(rows.columns))
         if not rows.size:
             return rows
         columns, mask = dict(rows.columns), np.ones(rows.size, np.bool_)

@@ -30,7 +30,7 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Integers `lo <= value < lo + 2**bits`; with 64 bits, every `int64`."""
+    """Integers `lo <= value < lo + 2**bits`; with 64 bits, every `int64`; with none, no value at all."""
 
     lo: int
     bits: int
@@ -38,19 +38,21 @@ class Field:
     @staticmethod
     def covering(lo: int, hi: int) -> Field:
         """A field for `lo..hi`; starts at zero where that is as cheap, so that packing need not subtract."""
-        bits = (hi - lo).bit_length()
+        bits = max((hi - lo).bit_length(), 1)
         if lo >= 0 and hi.bit_length() <= bits + 1:
-            return Field(0, hi.bit_length())
+            return Field(0, max(hi.bit_length(), 1))
         return EVERYTHING if bits >= NARROW_BITS else Field(lo, bits)
 
     def contains(self, other: Field) -> bool:
-        return self.lo <= other.lo and other.hi <= self.hi
+        return not other.bits or (self.lo <= other.lo and other.hi <= self.hi)
 
     def holds(self, lo: int, hi: int) -> bool:
         return self.lo <= lo and hi <= self.hi
 
     @property
     def hi(self) -> int:
+        if not self.bits:
+            return self.lo - 1
         return INT64_MAX if self.bits == WORD_BITS else self.lo + (1 << self.bits) - 1
 
     def grown(self, slack: int) -> Field:
@@ -146,7 +148,7 @@ class Packing:
         """One column of the rows that `keys` stand for."""
         field = self.fields[column]
         if not field.bits:
-            return np.full(keys.size, field.lo)
+            return np.empty(0, np.int64)
         shift, mask, word = self._places[column]
         if self.narrow:
             values = keys >> shift if shift else keys

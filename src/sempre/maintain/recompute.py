@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sempre.analysis.model import Stratum
-from sempre.maintain.seminaive import Fixpoint, nonrecursive_facts
+from sempre.maintain.seminaive import Fixpoint, first_facts
 from sempre.maintain.strategy import Change, Outcome, Work, difference
-from sempre.plan.backend import Rows
 
 
 class Recompute:
@@ -27,15 +26,10 @@ class Recompute:
 def materialize(work: Work, stratum: Stratum) -> Outcome:
     """The stratum's facts by semi-naive evaluation over the strata below."""
     backend, relations = work.backend, stratum.relations
-    known = {name: work.explicit[name] for name in relations}
     state = {**work.new}
-    derived = nonrecursive_facts(backend, work.plans, stratum, state, known)
-    fixpoint = Fixpoint(backend, work.plans, stratum, work.on_round)
-    start: dict[str, Rows] = {}
-    for name in relations:
-        sets = [known[name].rows(), *([derived[name]] if name in derived else [])]
-        start[name] = backend.union(sets)
-        state[name] = backend.empty(name)
+    start = first_facts(backend, work.plans, work.program, stratum, state, work.explicit)
+    state.update({name: backend.empty(name) for name in relations})
+    fixpoint = Fixpoint(backend, work.plans, work.program, stratum, work.on_round)
     fixpoint.run(state, start)
     # Indexes that the plans asked for are kept for the strata to come.
     work.new.update({name: version for name, version in state.items() if name not in relations})

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sempre.analysis.model import NormalRule, Stratum
+from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
 from sempre.maintain.planning import REPLAN_BITS, Plans, pivots
 from sempre.plan.backend import Backend, Executable, Rows, Version, View
 from sempre.plan.ops import Order, Read
@@ -37,11 +37,24 @@ def jobs_by_head(stratum: Stratum) -> dict[str, list[Job]]:
     return found
 
 
+def keeps_best(relation: Relation) -> bool:
+    """Whether the relation keeps the `min` or `max` of each group."""
+    return relation.aggregate is not None and relation.aggregate[0] in ("min", "max")
+
+
+def keeps_total(relation: Relation) -> bool:
+    """Whether the relation keeps the `sum` or `count` of each group; such a relation is never recursive."""
+    return relation.aggregate is not None and not keeps_best(relation)
+
+
 class Fixpoint:
     """The rounds of one stratum, from a first change to the least fixpoint."""
 
-    def __init__(self, backend: Backend, plans: Plans, stratum: Stratum, on_round: Round) -> None:
+    def __init__(
+        self, backend: Backend, plans: Plans, program: CheckedProgram, stratum: Stratum, on_round: Round
+    ) -> None:
         self._backend = backend
+        self._keeps_best = {name for name in stratum.relations if keeps_best(program.relations[name])}
         self._plans = plans
         self._stratum = stratum
         self._jobs = jobs_by_head(stratum)
@@ -59,14 +72,25 @@ class Fixpoint:
         while delta:
             if self._jobs and self._outgrown(old, delta):
                 self._prepare(state, old, delta)
-            new = dict(old)
-            for name, rows in delta.items():
-                new[name] = old[name].adding(rows)
+            new = self._advance(old, delta)
             self.rounds += 1
             self._on_round(self.rounds, sum(len(rows) for rows in delta.values()))
             following = self._step(old, new, delta) if self._jobs else {}
             old, delta = new, following
         state.update(old)
+
+    def _advance(self, old: dict[str, Version], delta: dict[str, Rows]) -> dict[str, Version]:
+        """The versions with `delta`; rows that it replaces leave `old`, rows that do not improve leave `delta`."""
+        new = dict(old)
+        for name in list(delta):
+            if name in self._keeps_best:
+                delta[name], replaced = self._backend.improvement(name, delta[name], old[name])
+                old[name] = old[name].removing(replaced)
+                if not len(delta[name]):
+                    del delta[name]
+                    continue
+            new[name] = old[name].adding(delta[name])
+        return new
 
     def _step(
         self, old: Mapping[str, Version], new: Mapping[str, Version], delta: Mapping[str, Rows]
@@ -118,13 +142,18 @@ class Fixpoint:
                 self._views[name, read] = backend.view(state[name])
 
 
-def nonrecursive_facts(
-    backend: Backend, plans: Plans, stratum: Stratum, state: dict[str, Version], known: Mapping[str, Version]
+def first_facts(
+    backend: Backend,
+    plans: Plans,
+    program: CheckedProgram,
+    stratum: Stratum,
+    state: dict[str, Version],
+    explicit: Mapping[str, Version],
 ) -> dict[str, Rows]:
-    """What the nonrecursive rules of a stratum derive from the strata below and `known` does not have."""
-    by_head: dict[str, list[NormalRule]] = {}
+    """The explicit facts of a stratum and what its nonrecursive rules derive from the strata below."""
+    by_head: dict[str, list[NormalRule]] = {name: [] for name in stratum.relations}
     for rule in stratum.nonrecursive:
-        by_head.setdefault(rule.relation, []).append(rule)
+        by_head[rule.relation].append(rule)
     found: dict[str, Rows] = {}
     for head, rules in by_head.items():
         ready = [plans.full(rule, state) for rule in rules]
@@ -132,5 +161,10 @@ def nonrecursive_facts(
         for (name, read), orders in plans.needed_orders((rule, None) for rule in rules).items():
             state[name] = state[name].indexed(orders)
             views[name, read] = backend.view(state[name])
-        found[head] = backend.derive(head, ready, views, known[head])
+        given = explicit[head].rows()
+        if keeps_total(program.relations[head]):
+            counted = backend.total(head, [backend.once(given), backend.count(head, ready, views)])
+            found[head] = backend.totals(head, counted)
+        else:
+            found[head] = backend.union([given, backend.derive(head, ready, views, explicit[head])])
     return found
