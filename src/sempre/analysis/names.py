@@ -23,9 +23,13 @@ def check_names(draft: Draft) -> Draft:
     for number, rule in enumerate(draft.program.rules()):
         found = list(_rule_problems(rule, draft))
         diagnostics += found
-        if found:
+        if found or any(name not in draft.relations for name in _relation_names(rule)):
             faulty.add(number)
     return replace(draft, faulty=frozenset(faulty)).report(diagnostics)
+
+
+def _relation_names(rule: Rule) -> Iterator[str]:
+    return (node.relation for node in descend(rule) if isinstance(node, Atom))
 
 
 def resolve_locations(draft: Draft) -> Draft:
