@@ -145,8 +145,8 @@ class _Inference:
         self.term(literal.left)
         self.term(literal.right)
         allowed = Sort(COMPARABLE[literal.op])
-        sides = (literal.left, literal.right)
-        if all([self.require(side, allowed, f"`{literal.op}`") for side in sides]):
+        left_fits = self.require(literal.left, allowed, f"`{literal.op}`")
+        if self.require(literal.right, allowed, f"`{literal.op}`") and left_fits:
             self.same(literal.left, literal.right, f"`{literal.op}` compares values of one kind")
 
     def term(self, term: Term) -> None:

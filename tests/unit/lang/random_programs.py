@@ -26,11 +26,12 @@ literals = st.one_of(
 
 def _calls(terms: st.SearchStrategy[s.Term]) -> st.SearchStrategy[s.Term]:
     many = st.lists(terms, max_size=3).map(tuple)
+    several = st.lists(terms, min_size=2, max_size=3).map(tuple)
     binary = st.sampled_from(sorted(PRECEDENCE))
     return st.one_of(
         st.builds(s.Apply, binary, st.tuples(terms, terms)),
         st.builds(s.Apply, st.sampled_from(["neg", "bnot", "lnot"]), st.tuples(terms)),
-        st.builds(s.Apply, st.sampled_from(["cat", "strlen", "max", "foo"]), st.lists(terms, min_size=2, max_size=3).map(tuple)),
+        st.builds(s.Apply, st.sampled_from(["cat", "strlen", "max", "foo"]), several),
         st.builds(s.UserCall, st.sampled_from(["f", "g"]), many),
         st.builds(s.Record, many),
         st.builds(s.Branch, st.sampled_from(["A", "B"]), many),
@@ -98,6 +99,7 @@ directives = st.builds(
     st.lists(st.tuples(names, strings), max_size=2).map(tuple),
 )
 component_types = st.builds(s.ComponentType, st.sampled_from(["C", "D"]), st.lists(types, max_size=2).map(tuple))
+parameters = st.lists(st.one_of(fields, types.map(lambda name: s.Attribute("", name))), max_size=2).map(tuple)
 flat_items = st.one_of(
     rules,
     facts,
@@ -106,7 +108,7 @@ flat_items = st.one_of(
     st.builds(s.TypeDecl, names, definitions),
     directives,
     st.builds(s.Pragma, strings, strings),
-    st.builds(s.FunctorDecl, names, st.lists(st.one_of(fields, types.map(lambda t: s.Attribute("", t))), max_size=2).map(tuple), types, st.booleans()),
+    st.builds(s.FunctorDecl, names, parameters, types, st.booleans()),
     st.builds(s.Instantiation, names, component_types),
 )  # fmt: skip
 components = st.builds(
