@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sempre.analysis.binding import check_binding
 from sempre.analysis.clauses import make_clauses
 from sempre.analysis.draft import Draft
+from sempre.analysis.facts import take_plain_facts
 from sempre.analysis.head_aggregates import check_monotone, resolve_head_aggregates
 from sempre.analysis.inlining import choose_inlined
 from sempre.analysis.model import CheckedProgram
@@ -32,10 +33,11 @@ def stop_on_errors(draft: Draft) -> Draft:
 
 
 PASSES: tuple[Pass, ...] = (
-    refuse_unsupported,
-    check_deletions,
     resolve_types,
     resolve_relations,
+    take_plain_facts,
+    refuse_unsupported,
+    check_deletions,
     check_names,
     resolve_locations,
     resolve_head_aggregates,

@@ -20,7 +20,7 @@ def make_clauses(draft: Draft) -> Draft:
     written: list[Clause] = []
     diagnostics: list[Diagnostic] = []
     faulty = set(draft.faulty)
-    for number, rule in draft.numbered_rules():
+    for number, rule in draft.sound_rules():
         try:
             as_written = clauses_of(number, rule, rule)
             expanded = expand_rule(rule, inlined)

@@ -5,7 +5,7 @@ Every pass is a function from a draft to a draft. Nothing is changed in place; f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from sempre.analysis.model import Fact, NormalRule, Relation, Stratum
@@ -32,8 +32,9 @@ class Clause:
 class Draft:
     """The state between two passes.
 
-    `faulty` has the rules that later passes should not touch. `written` has the clauses as the user wrote them,
-    `clauses` with inlined relations expanded and the rules of those relations gone.
+    Rules are numbered as in the program. `plain` has the facts that are right as they stand, `open` the other rules:
+    only those need checks. `faulty` has the rules that later passes should not touch. `written` has the clauses as the
+    user wrote them, `clauses` with inlined relations expanded and the rules of those relations gone.
     """
 
     program: Program
@@ -44,6 +45,8 @@ class Draft:
     inlined: frozenset[str] = frozenset()
     written: tuple[Clause, ...] = ()
     clauses: tuple[Clause, ...] = ()
+    plain: tuple[tuple[int, Fact], ...] = ()
+    open: tuple[tuple[int, Rule], ...] = ()
     facts: tuple[Fact, ...] = ()
     rules: tuple[NormalRule, ...] = ()
     strata: tuple[Stratum, ...] = ()
@@ -54,6 +57,10 @@ class Draft:
         """This draft with more findings, each once."""
         return replace(self, diagnostics=tuple(dict.fromkeys((*self.diagnostics, *found))))
 
-    def numbered_rules(self) -> list[tuple[int, Rule]]:
-        """The rules of the program that names are right in, with their numbers."""
-        return [(number, rule) for number, rule in enumerate(self.program.rules()) if number not in self.faulty]
+    def open_rules(self) -> Iterator[Rule]:
+        """The rules that need checks."""
+        return (rule for _, rule in self.open)
+
+    def sound_rules(self) -> Iterator[tuple[int, Rule]]:
+        """The rules in which nothing wrong was found so far, with their numbers."""
+        return ((number, rule) for number, rule in self.open if number not in self.faulty)

@@ -46,7 +46,7 @@ def resolve_head_aggregates(draft: Draft) -> Draft:
     relations = dict(draft.relations)
     first: dict[str, tuple[tuple[str, int], Span]] = {}
     diagnostics: list[Diagnostic] = []
-    for rule in draft.program.rules():
+    for rule in draft.open_rules():
         for head in rule.heads:
             diagnostics += _head_problems(head)
             for index, term in enumerate(head.atom.args):
@@ -71,7 +71,7 @@ def _head_problems(head: Head) -> Iterator[Diagnostic]:
 
 def _disagreements(draft: Draft, name: str, aggregate: tuple[str, int], span: Span) -> Iterator[Diagnostic]:
     kind, column = aggregate
-    for rule in draft.program.rules():
+    for rule in draft.open_rules():
         for head in rule.heads:
             if head.atom.relation != name or column >= len(head.atom.args) or head.deletes:
                 continue

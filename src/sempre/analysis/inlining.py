@@ -63,7 +63,7 @@ def choose_inlined(draft: Draft) -> Draft:
 
 def _pinned(draft: Draft) -> Iterator[str]:
     """Relations that must exist whatever their qualifiers say."""
-    for rule in draft.program.rules():
+    for rule in draft.open_rules():
         for head in rule.heads:
             if head.deletes or any(isinstance(argument, HeadAggregate) for argument in head.atom.args):
                 yield head.atom.relation
@@ -74,7 +74,7 @@ def _pinned(draft: Draft) -> Iterator[str]:
 def _reads(draft: Draft, name: str) -> set[str]:
     return {
         node.relation
-        for rule in draft.program.rules()
+        for rule in draft.open_rules()
         if any(head.atom.relation == name for head in rule.heads)
         for node in descend(rule.body)
         if isinstance(node, Atom)
@@ -84,7 +84,7 @@ def _reads(draft: Draft, name: str) -> set[str]:
 def definitions(draft: Draft) -> Definitions:
     """The rules of the inlined relations, as (head, body)."""
     found: dict[str, list[tuple[Head, Formula]]] = {name: [] for name in draft.inlined}
-    for _, rule in draft.numbered_rules():
+    for _, rule in draft.sound_rules():
         for head in rule.heads:
             if head.atom.relation in found:
                 found[head.atom.relation].append((head, rule.body))

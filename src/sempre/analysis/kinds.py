@@ -32,12 +32,11 @@ class Sort:
 
     @property
     def text(self) -> str:
-        """The kind in words, with its article: `a number`, `a number or an unsigned`."""
+        """The kind in words, with its article; any of several kinds of numbers is `a number`."""
         if self.record is not None:
             return f"a record `{self.record}`"
-        names = [kind.value for kind in Kind if kind in self.kinds]
-        if len(names) == 2 and set(names) == {"number", "unsigned"}:
-            names = ["number"]
+        numbers = {Kind.UNSIGNED, Kind.FLOAT} if Kind.NUMBER in self.kinds else set()
+        names = [kind.value for kind in Kind if kind in self.kinds - numbers]
         return " or ".join(f"an {name}" if name == "unsigned" else f"a {name}" for name in names)
 
 

@@ -20,19 +20,23 @@ def check_names(draft: Draft) -> Draft:
     """Pass: report unknown names and wrong arities; rules that have them are faulty."""
     diagnostics = list(_directive_problems(draft))
     faulty = set(draft.faulty)
-    for number, rule in enumerate(draft.program.rules()):
+    for number, rule in draft.open:
         found = list(_rule_problems(rule, draft))
         diagnostics += found
-        if found:
+        if found or any(name not in draft.relations for name in _relation_names(rule)):
             faulty.add(number)
     return replace(draft, faulty=frozenset(faulty)).report(diagnostics)
+
+
+def _relation_names(rule: Rule) -> Iterator[str]:
+    return (node.relation for node in descend(rule) if isinstance(node, Atom))
 
 
 def resolve_locations(draft: Draft) -> Draft:
     """Pass: a relation's location, from its declaration or else from the atoms; they must agree."""
     relations = dict(draft.relations)
     diagnostics: list[Diagnostic] = []
-    for rule in draft.program.rules():
+    for rule in draft.open_rules():
         for atom in (node for node in descend(rule) if isinstance(node, Atom)):
             relation = relations.get(atom.relation)
             if relation is None or atom.location is None or atom.location >= relation.arity:

@@ -53,7 +53,7 @@ from sempre.lang.syntax import (
 
 def normalize(draft: Draft) -> Draft:
     """Pass: the facts and rules in normal form, of every clause without a fault."""
-    facts: list[Fact] = []
+    facts = list(draft.plain)
     rules: list[NormalRule] = []
     for clause in draft.clauses:
         if clause.rule in draft.faulty:
@@ -61,10 +61,11 @@ def normalize(draft: Draft) -> Draft:
         typing = infer(clause, draft.relations, draft.types)
         result = _Normalizer(typing).clause(clause, len(rules))
         if isinstance(result, Fact):
-            facts.append(result)
+            facts.append((clause.rule, result))
         else:
             rules.append(result)
-    return replace(draft, facts=tuple(facts), rules=tuple(rules))
+    facts.sort(key=lambda numbered: numbered[0])
+    return replace(draft, facts=tuple(fact for _, fact in facts), rules=tuple(rules))
 
 
 @dataclass(slots=True)

@@ -40,7 +40,7 @@ def _known_dependencies(draft: Draft) -> list[Dependency]:
     """The dependencies between declared relations, as the rules are written."""
     return [
         dependency
-        for rule in draft.program.rules()
+        for rule in draft.open_rules()
         for dependency in dependencies(rule)
         if dependency.head in draft.relations and dependency.body in draft.relations
     ]

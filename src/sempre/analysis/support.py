@@ -26,8 +26,9 @@ from sempre.lang.walk import descend
 
 def refuse_unsupported(draft: Draft) -> Draft:
     """Pass: report every construct that cannot be evaluated yet; rules that have one are faulty."""
-    found = [problem for item in draft.program.items for problem in _item_problems(item)]
-    faulty = {number for number, rule in enumerate(draft.program.rules()) if any(_rule_problems(rule))}
+    others = [item for item in draft.program.items if not isinstance(item, Rule)]
+    found = [problem for item in (*others, *draft.open_rules()) for problem in _item_problems(item)]
+    faulty = {number for number, rule in draft.open if any(_rule_problems(rule))}
     return replace(draft, faulty=draft.faulty | faulty).report(found)
 
 
@@ -82,7 +83,7 @@ def check_deletions(draft: Draft) -> Draft:
     hint = 'Add `.pragma "semantics" "active"`.'
     return draft.report(
         Diagnostic("E128", f"a head that deletes: `-{head.atom.relation}`", head.span, hint=hint)
-        for rule in draft.program.rules()
+        for rule in draft.open_rules()
         for head in rule.heads
         if head.deletes
     )

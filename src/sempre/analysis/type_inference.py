@@ -76,8 +76,8 @@ def check_types(draft: Draft) -> Draft:
 def infer(clause: Clause, relations: Mapping[str, Relation], types: TypeTable) -> Typing:
     """The kinds of all terms of a clause."""
     inference = _Inference(relations, types)
-    inference.atom(clause.head.atom, sink=True)
     inference.body(clause.body)
+    inference.atom(clause.head.atom, sink=True)
     inference.records()
     inference.literals()
     diagnostics = [*inference.diagnostics]
@@ -145,9 +145,9 @@ class _Inference:
         self.term(literal.left)
         self.term(literal.right)
         allowed = Sort(COMPARABLE[literal.op])
-        self.require(literal.left, allowed, f"`{literal.op}`")
-        self.require(literal.right, allowed, f"`{literal.op}`")
-        self.same(literal.left, literal.right, f"`{literal.op}` compares values of one kind")
+        left_fits = self.require(literal.left, allowed, f"`{literal.op}`")
+        if self.require(literal.right, allowed, f"`{literal.op}`") and left_fits:
+            self.same(literal.left, literal.right, f"`{literal.op}` compares values of one kind")
 
     def term(self, term: Term) -> None:
         """Read a term: everything that it says by itself about itself and its parts."""
@@ -184,8 +184,8 @@ class _Inference:
         for index, arg in enumerate(call.args):
             self.term(arg)
             allowed = functor.same or functor.parameter(index)
-            self.require(arg, Sort(allowed), f"`{call.functor}`")
-            if functor.same:
+            fits = self.require(arg, Sort(allowed), f"`{call.functor}`")
+            if fits and functor.same:
                 self.same(call, arg, f"the operands of `{call.functor}` are of one kind")
         if functor.result is not None:
             self.says(call, functor.result)
@@ -217,14 +217,15 @@ class _Inference:
         type_ = self.types.types[type_name]
         self.require(term, Sort(frozenset({type_.kind}), self.types.record_root(type_name)), what)
 
-    def require(self, term: Term, sort: Sort, what: str) -> None:
-        """`what` needs `term` to be of `sort`."""
+    def require(self, term: Term, sort: Sort, what: str) -> bool:
+        """`what` needs `term` to be of `sort`; whether it may be."""
         known = self.classes.narrow(key_of(term), replace(sort, place=term.span, reason=what))
         if known is None:
-            return
+            return True
         needs = "is" if what.startswith("column") else "needs"
         message = f"{_name(term)} is {known.text}, but {what} {needs} {sort.text}"
         self.clash(message, term, known, _literal_hint(term, sort))
+        return False
 
     def same(self, one: Term, other: Term, why: str, hint: str = "") -> None:
         clash = self.classes.merge(key_of(one), key_of(other))

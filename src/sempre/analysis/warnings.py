@@ -31,8 +31,8 @@ def _unused_relations(draft: Draft) -> Iterator[Diagnostic]:
 def _mentioned(draft: Draft) -> tuple[set[str], set[str]]:
     """The relations that rules read, and those that rules or facts derive."""
     read: set[str] = set()
-    derived: set[str] = set()
-    for rule in draft.program.rules():
+    derived = {fact.relation for _, fact in draft.plain}
+    for rule in draft.open_rules():
         derived |= {head.atom.relation for head in rule.heads}
         terms = tuple(arg for head in rule.heads for arg in head.atom.args)
         read |= {node.relation for node in descend((terms, rule.body)) if isinstance(node, Atom)}
@@ -40,7 +40,7 @@ def _mentioned(draft: Draft) -> tuple[set[str], set[str]]:
 
 
 def _single_variables(draft: Draft) -> Iterator[Diagnostic]:
-    for rule in draft.program.rules():
+    for rule in draft.open_rules():
         if rule.is_fact:
             continue
         for variable in _singles(rule):

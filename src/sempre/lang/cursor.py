@@ -63,7 +63,7 @@ class Cursor:
 
     def since(self, start: Token) -> Span:
         """The span from `start` to the token consumed last."""
-        return start.span.to(self.previous.span) if self.previous.offset >= start.offset else start.span
+        return start.source.span(start.offset, max(start.end, self.previous.end))
 
     def after_bracket(self) -> Token:
         """The token behind the partner of the bracket at the cursor; the last token when it has none."""

@@ -7,7 +7,8 @@ every lexical error. A directive such as `.decl` is one token, which keeps it ap
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from bisect import bisect_right
+from typing import NamedTuple
 
 from sempre.diagnostics import Diagnostic, Span
 
@@ -32,150 +33,146 @@ ESCAPES = {
 # the analysis asks of it.
 LONGEST_NUMBER = 1000
 
-_SPACE = re.compile(r"\s+|//[^\n]*")
-_WORD = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*")
-_NUMBER = re.compile(
-    r"0[xX][0-9a-fA-F]+u?|0[bB][01]+u?"
-    r"|[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+"
-    r"|[0-9]+u?"
+_PATTERN = re.compile(
+    r"""
+      (?P<space>(?:\s|//[^\n]*)+)
+    | (?P<word>[A-Za-z_?][A-Za-z0-9_?]*)
+    | (?P<number>0[xX][0-9a-fA-F]+u?|0[bB][01]+u?|[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|[0-9]+u?)
+      (?P<tail>[A-Za-z0-9_?]*)
+    | (?P<string>"(?:[^"\\\n]|\\[^\n])*"?)
+    | (?P<comment>/\*)
+    | (?P<preprocessor>\#[ \t]*(?P<macro>\w*)(?:\\\r?\n|[^\n])*)
+    | \.(?P<directive>DIRECTIVES)(?![A-Za-z0-9_?])
+    | (?P<symbol>SYMBOLS)
+    """.replace("DIRECTIVES", "|".join(sorted(DIRECTIVES, key=len, reverse=True))).replace(
+        "SYMBOLS", "|".join(re.escape(symbol) for symbol in SYMBOLS)
+    ),
+    re.VERBOSE,
 )
-_DIRECTIVE = re.compile(r"\.(" + "|".join(sorted(DIRECTIVES, key=len, reverse=True)) + r")(?![A-Za-z0-9_?])")
-_PREPROCESSOR = re.compile(r"#[ \t]*(\w*)(?:\\\r?\n|[^\n])*")
-_STRING = re.compile(r'"(?:[^"\\\n]|\\[^\n])*')
-_SYMBOL = re.compile("|".join(re.escape(symbol) for symbol in SYMBOLS))
-_TAIL = re.compile(r"[A-Za-z0-9_?]+")
+
+_CLOSED = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"')
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Source:
+    """A text and where its lines begin, so that places are computed only when something needs them."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = file
+        self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def span(self, start: int, end: int) -> Span:
+        """The place of the characters from `start` up to `end`."""
+        line = bisect_right(self.starts, start)
+        last = line if end <= start else bisect_right(self.starts, end - 1)
+        return Span(self.file, line, start - self.starts[line - 1] + 1, last, end - self.starts[last - 1] + 1)
+
+
+class Token(NamedTuple):
     """`kind` is `word`, `number`, `unsigned`, `float`, `string`, `directive`, `end`, or the symbol itself."""
 
     kind: str
     text: str
-    span: Span
     offset: int
-    value: int | float | str = ""
+    value: int | float | str
+    source: Source
 
     @property
     def end(self) -> int:
         """The offset just behind the token."""
         return self.offset + len(self.text)
 
+    @property
+    def span(self) -> Span:
+        return self.source.span(self.offset, self.offset + len(self.text))
+
 
 def tokenize(text: str, file: str) -> tuple[list[Token], list[Diagnostic]]:
     """The tokens of `text`, closed by one of kind `end`, and everything that could not be read."""
-    lexer = _Lexer(text, file)
-    while lexer.position < len(text):
-        lexer.step()
-    lexer.emit("end", "")
+    lexer = _Lexer(Source(text, file))
+    position = 0
+    while position < len(text):
+        position = lexer.step(position)
+    lexer.emit("end", "", position, "")
     return lexer.tokens, lexer.diagnostics
 
 
 class _Lexer:
-    """The state of one pass over the text: where it is, and what it has found."""
+    """What one pass over the text has found so far."""
 
-    def __init__(self, text: str, file: str) -> None:
-        self.text = text
-        self.file = file
-        self.position = 0
-        self.line = 1
-        self.line_start = 0
+    def __init__(self, source: Source) -> None:
+        self.source = source
         self.tokens: list[Token] = []
         self.diagnostics: list[Diagnostic] = []
 
-    def step(self) -> None:
-        """Read one token, or one stretch of space or comment."""
-        text, position = self.text, self.position
-        char = text[position]
-        if space := _SPACE.match(text, position):
-            self.skip(space.group())
-        elif text.startswith("/*", position):
-            self.block_comment()
-        elif char == "#":
-            self.preprocessor()
-        elif word := _WORD.match(text, position):
-            self.emit("word", word.group())
-        elif char.isdigit() and char.isascii():
-            self.number()
-        elif char == '"':
-            self.string()
-        elif directive := _DIRECTIVE.match(text, position):
-            self.emit("directive", directive.group(), directive.group(1))
-        elif symbol := _SYMBOL.match(text, position):
-            self.emit(symbol.group(), symbol.group())
-        else:
-            self.report("E102", f"unexpected character `{char}`", char)
-            self.skip(char)
-
-    def span(self, lexeme: str) -> Span:
-        """Where `lexeme`, which starts here, lies."""
-        column = self.position - self.line_start + 1
-        breaks = lexeme.count("\n")
-        if not breaks:
-            return Span(self.file, self.line, column, self.line, column + len(lexeme))
-        return Span(self.file, self.line, column, self.line + breaks, len(lexeme) - lexeme.rfind("\n"))
-
-    def skip(self, lexeme: str) -> None:
-        breaks = lexeme.count("\n")
-        if breaks:
-            self.line += breaks
-            self.line_start = self.position + lexeme.rfind("\n") + 1
-        self.position += len(lexeme)
-
-    def emit(self, kind: str, lexeme: str, value: int | float | str | None = None) -> None:
-        token = Token(kind, lexeme, self.span(lexeme), self.position, lexeme if value is None else value)
-        self.tokens.append(token)
-        self.skip(lexeme)
-
-    def report(self, code: str, message: str, lexeme: str, hint: str = "") -> None:
-        self.diagnostics.append(Diagnostic(code, message, self.span(lexeme), hint=hint))
-
-    def block_comment(self) -> None:
-        end = self.text.find("*/", self.position + 2)
-        if end < 0:
-            self.report("E104", "this comment is never closed", "/*", "Close it with `*/`.")
-            end = len(self.text)
-        self.skip(self.text[self.position : end + 2])
-
-    def preprocessor(self) -> None:
-        match = _PREPROCESSOR.match(self.text, self.position)
-        assert match is not None
-        name = match.group(1)
-        first_line = match.group().split("\n")[0].rstrip()
-        self.report(
-            "E122",
-            f"the preprocessor is not supported: `#{name}`",
-            first_line,
-            "Run the program through `mcpp -P` or `cpp -P` first.",
-        )
-        self.skip(match.group())
-
-    def number(self) -> None:
-        match = _NUMBER.match(self.text, self.position)
-        assert match is not None
+    def step(self, position: int) -> int:
+        """Read one token, or one stretch of space or comment; the position behind it."""
+        text = self.source.text
+        match = _PATTERN.match(text, position)
+        if match is None:
+            self.report("E102", f"unexpected character `{text[position]}`", position, position + 1)
+            return position + 1
+        end = match.end()
         lexeme = match.group()
-        tail = _TAIL.match(self.text, match.end())
+        kind = match.lastgroup
+        if kind == "word":
+            self.emit("word", lexeme, position, lexeme)
+        elif kind == "symbol":
+            self.emit(lexeme, lexeme, position, lexeme)
+        elif kind == "string":
+            self.string(lexeme, position)
+        elif kind == "tail":
+            self.number(match.group("number"), match.group("tail"), position)
+        elif kind == "directive":
+            self.emit("directive", lexeme, position, match.group("directive"))
+        elif kind == "comment":
+            end = self.block_comment(position)
+        elif kind == "preprocessor":
+            self.preprocessor(match.group("macro"), lexeme, position)
+        return end
+
+    def emit(self, kind: str, lexeme: str, position: int, value: int | float | str) -> None:
+        self.tokens.append(Token(kind, lexeme, position, value, self.source))
+
+    def report(self, code: str, message: str, start: int, end: int, hint: str = "") -> None:
+        self.diagnostics.append(Diagnostic(code, message, self.source.span(start, end), hint=hint))
+
+    def block_comment(self, position: int) -> int:
+        end = self.source.text.find("*/", position + 2)
+        if end < 0:
+            self.report("E104", "this comment is never closed", position, position + 2, "Close it with `*/`.")
+            return len(self.source.text)
+        return end + 2
+
+    def preprocessor(self, name: str, lexeme: str, position: int) -> None:
+        message = f"the preprocessor is not supported: `#{name}`"
+        first_line = lexeme.split("\n")[0].rstrip()
+        hint = "Run the program through `mcpp -P` or `cpp -P` first."
+        self.report("E122", message, position, position + len(first_line), hint)
+
+    def number(self, lexeme: str, tail: str, position: int) -> None:
         if tail:
-            bad = lexeme + tail.group()
-            self.report("E106", f"malformed number `{bad}`", bad, "Write 42, 42u, 0x2a, 0b101010, 4.2 or 4e2.")
-            self.emit("number", bad, 0)
+            bad = lexeme + tail
+            hint = "Write 42, 42u, 0x2a, 0b101010, 4.2 or 4e2."
+            self.report("E106", f"malformed number `{bad}`", position, position + len(bad), hint)
+            self.emit("number", bad, position, 0)
             return
         kind, value = _number_value(lexeme)
-        self.emit(kind, lexeme, value)
+        self.emit(kind, lexeme, position, value)
 
-    def string(self) -> None:
-        match = _STRING.match(self.text, self.position)
-        assert match is not None
-        if self.text[match.end() : match.end() + 1] != '"':
-            self.report("E103", "this string is never closed", match.group(), 'Close it with `"` on the same line.')
-            self.emit("string", match.group(), match.group()[1:])
+    def string(self, lexeme: str, position: int) -> None:
+        # An escaped quote does not close: the pattern takes escapes whole, so a last quote is a closing one unless
+        # it is the opening one.
+        if len(lexeme) < 2 or not _CLOSED.fullmatch(lexeme):
+            end = position + len(lexeme)
+            self.report("E103", "this string is never closed", position, end, 'Close it with `"` on the same line.')
+            self.emit("string", lexeme, position, lexeme[1:])
             return
-        self.emit("string", match.group() + '"', self.unescape(match.group()[1:]))
+        body = lexeme[1:-1]
+        self.emit("string", lexeme, position, self.unescape(body, position) if "\\" in body else body)
 
-    def unescape(self, body: str) -> str:
+    def unescape(self, body: str, position: int) -> str:
         """`body` with its escapes resolved; unknown ones are reported and kept as they are."""
-        if "\\" not in body:
-            return body
         out: list[str] = []
         chars = iter(body)
         for char in chars:
@@ -184,8 +181,10 @@ class _Lexer:
                 continue
             escape = next(chars)
             if escape not in ESCAPES:
-                known = r"Known are \n \t \r \a \b \f \v \0 \? \" \' and \\."
-                self.report("E105", f"unknown escape `\\{escape}` in a string", f'"{body}"', known)
+                known = r"""Known are \n \t \r \a \b \f \v \0 \? \" \' and \\."""
+                self.report(
+                    "E105", f"unknown escape `\\{escape}` in a string", position, position + len(body) + 2, known
+                )
             out.append(ESCAPES.get(escape, escape))
         return "".join(out)
 

@@ -39,9 +39,8 @@ Plan = tuple[tuple[int, tuple[int, ...]], ...]
 def parse(text: str, file: str = "<text>") -> Program:
     """The program in `text`; raises `ProgramError` with every syntax error it has."""
     tokens, diagnostics = tokenize(text, file)
-    parser = Parser(tokens)
+    parser = Parser(tokens, diagnostics)
     items = parser.program()
-    diagnostics += parser.diagnostics
     if diagnostics:
         raise ProgramError(diagnostics, {file: text})
     return Program(tuple(items))
@@ -53,9 +52,8 @@ def parse_changes(text: str, file: str = "<text>") -> list[list[Change]]:
     Raises `DataError` with every mistake; changes behind the last `commit.` are one.
     """
     tokens, diagnostics = tokenize(text, file)
-    parser = ChangeParser(tokens)
+    parser = ChangeParser(tokens, diagnostics)
     epochs = parser.epochs()
-    diagnostics += parser.diagnostics
     if diagnostics:
         raise DataError(diagnostics, {file: text})
     return epochs
@@ -64,7 +62,7 @@ def parse_changes(text: str, file: str = "<text>") -> list[list[Change]]:
 def parse_atom(text: str, file: str = "<query>") -> Atom:
     """One atom, as in a query: `reach("a", X)`; raises `ProgramError`."""
     tokens, diagnostics = tokenize(text, file)
-    parser = Parser(tokens)
+    parser = Parser(tokens, diagnostics)
     try:
         atom = parser.atom()
         parser.accept(".")
@@ -82,11 +80,12 @@ def parse_atom(text: str, file: str = "<query>") -> Atom:
 
 
 class Parser(DeclarationParser):
-    """Parses whole programs; `diagnostics` collects what was wrong."""
+    """Parses whole programs; adds what is wrong to `diagnostics`, which has what the lexer found."""
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[Token], diagnostics: list[Diagnostic]) -> None:
         super().__init__(tokens)
-        self.diagnostics: list[Diagnostic] = []
+        self.diagnostics = diagnostics
+        self.unreadable = [(found.span.line, found.span.column) for found in diagnostics]
 
     def program(self) -> list[Item]:
         """All items; one with an error is recorded in `diagnostics` and left out."""
@@ -95,8 +94,8 @@ class Parser(DeclarationParser):
             start = self.position
             try:
                 found = self.item()
-                if any(is_too_deep(item) for item in found):
-                    raise self.too_deep(self.tokens[start].span)
+                deep = [self.too_deep(item.span).diagnostic for item in found if is_too_deep(item)]
+                self.diagnostics += deep
                 items.extend(found)
             except SyntaxFailure as failure:
                 self.recover(failure.diagnostic, start)
@@ -112,8 +111,9 @@ class Parser(DeclarationParser):
 
         A rule ends with `.`; a directive has no end of its own, so the next one, or a word that opens a line, ends it.
         """
-        self.diagnostics.append(diagnostic)
-        directive = self.tokens[start].kind == "directive"
+        if not self.explained(start):
+            self.diagnostics.append(diagnostic)
+        directive = self.tokens[start].kind in ("directive", ".")
         self.position = max(self.position, start + 1)
         while not self.at("end", "directive"):
             line = self.token.span.line
@@ -121,6 +121,11 @@ class Parser(DeclarationParser):
                 return
             if self.advance().kind == ".":
                 return
+
+    def explained(self, start: int) -> bool:
+        """Whether the lexer reported something between the start of the item and here, which is then the cause."""
+        first, here = self.tokens[start].span, self.token.span
+        return any((first.line, first.column) <= place <= (here.line, here.column) for place in self.unreadable)
 
     def item(self) -> list[Item]:
         """A directive, a rule or a fact."""
@@ -228,10 +233,11 @@ class ChangeParser(Parser):
             raise self.unexpected("`+`, `-` or `commit.`", "A change is written `+fact.` or `-fact.`")
         insert = self.advance().kind == "+"
         fact = self.atom()
-        self.expect(".")
         for argument in fact.args:
             if not is_constant(argument):
-                raise self.fail("E191", "a change takes constants only", argument.span)
+                hint = "Write the fact out: numbers, strings, `nil` and records of those."
+                raise self.fail("E191", "a change takes constants only", argument.span, hint)
+        self.expect(".")
         return Change(insert, fact, self.since(start))
 
 

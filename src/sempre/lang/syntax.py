@@ -234,6 +234,13 @@ class Rule:
         return self.body == Truth(True)
 
 
+def is_plain_fact(rule: Rule) -> bool:
+    """Whether a rule is one fact of literals. Programs may hold very many of these; passes can treat them apart."""
+    if len(rule.heads) != 1 or rule.heads[0].deletes or not rule.is_fact:
+        return False
+    return all(isinstance(arg, Number | Unsigned | Float | String) for arg in rule.heads[0].atom.args)
+
+
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """`name: type` of a declaration; `located` for `@name: type`."""

@@ -309,6 +309,8 @@ class TermParser(Cursor):
 
     def comparison(self) -> Comparison:
         start = self.token
+        if start.kind in _TERM_END:
+            raise self.unexpected("an atom or a comparison")
         left = self.term()
         if not self.at(*COMPARISONS):
             raise self.unexpected("a comparison such as `=` or `<`", self.comparison_hint(left))

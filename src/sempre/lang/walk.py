@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
-from sempre.lang.syntax import Aggregate, Term, Variable
+from sempre.lang.syntax import Aggregate, Rule, Term, Variable, is_plain_fact
 
 # Deeper trees would exhaust the stack of the passes that walk them.
 DEEPEST = 100
@@ -87,6 +87,8 @@ def direct_aggregates(term: Term | tuple[Term, ...]) -> list[Aggregate]:
 
 def is_too_deep(node: object) -> bool:
     """Whether a tree of nodes is deeper than the passes can walk."""
+    if isinstance(node, Rule) and is_plain_fact(node):
+        return False
     level: list[object] = [node]
     for _ in range(DEEPEST):
         level = [child for parent in level for child in children(parent)]
