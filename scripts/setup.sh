@@ -20,11 +20,17 @@ find_python() {
     return 1
 }
 
+# Also where PYTHONDONTWRITEBYTECODE is set: compiling on every start would take longer than a small program.
+compile_sources() {
+    "$venv/bin/python" -m compileall -q src
+}
+
 python=$(find_python)
 if command -v uv >/dev/null 2>&1; then
     uv venv --quiet --clear --python "$python" "$venv"
     uv pip install --quiet --python "$venv/bin/python" --require-hashes -r "$lock"
     uv pip install --quiet --python "$venv/bin/python" --no-deps --no-build-isolation -e .
+    compile_sources
     exit 0
 fi
 
@@ -38,3 +44,4 @@ echo "setup: building $venv with $("$python" --version); the first time this dow
 "$python" -m venv --clear "$venv"
 "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --require-hashes -r "$lock"
 "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation -e .
+compile_sources

@@ -6,6 +6,7 @@ python examples/access/demo.py FOLDER
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -22,7 +23,8 @@ def main(folder: Path) -> None:
     facts = generate.company()
     generate.write(folder / "facts", facts)
     (folder / "next-day.dl").write_text(generate.next_day(facts), "utf-8")
-    arguments = ["run", str(HERE / "access.dl"), "-F", str(folder / "facts"), "-D", str(folder / "out")]
+    program = os.path.relpath(HERE / "access.dl")
+    arguments = ["run", program, "-F", str(folder / "facts"), "-D", str(folder / "out")]
     arguments += ["--changes", str(folder / "next-day.dl"), "--changes-out", str(folder / "changes")]
     arguments += ["--report", str(folder / "report.json")]
     console = Console(highlight=False)

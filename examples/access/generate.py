@@ -27,8 +27,9 @@ def company(seed: int = 7) -> Facts:
     teams = sorted({team for pair in within for team in pair})
     folders = [f"folder-{n}" for n in range(FOLDERS)]
     holds = [(folder, f"{folder}/doc-{n}") for folder in folders for n in range(rng.randint(2, 9))]
-    # Wide teams are granted little: a folder for everyone is rare.
-    grants = [(rng.choice(squads if rng.random() < 0.8 else teams), folder) for folder in folders for _ in range(3)]
+    # Wide teams are granted little, and some folders were never granted to anyone.
+    shared = folders[: FOLDERS * 49 // 50]
+    grants = [(rng.choice(squads if rng.random() < 0.8 else teams), folder) for folder in shared for _ in range(3)]
     return {
         "member": [(person, rng.choice(squads)) for person in people],
         "within": within,

@@ -19,7 +19,7 @@ from sempre.diagnostics import DataError, Diagnostic
 from sempre.files import Epoch, read_changes, read_inputs, write_changes, write_outputs
 
 if TYPE_CHECKING:
-    from sempre.api import ChangeSet, Database
+    from sempre.api import ChangeSet, Database, Program
 
 
 class Clock:
@@ -56,51 +56,49 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _evaluate(options: argparse.Namespace, program: Any, epochs: list[Epoch]) -> list[dict[str, Any]]:
+def _evaluate(options: argparse.Namespace, program: Program, epochs: list[Epoch]) -> list[dict[str, Any]]:
     """Materialize, apply each epoch, write the outputs; returns one report per epoch."""
     checked = program.checked
     clock = Clock()
     reports: list[dict[str, Any]] = []
-    with _database(options, program) as database:
+    line = ProgressLine(sys.stderr) if is_terminal(sys.stderr) else None
+    try:
+        database = _database(options, program, line)
         changes = database.materialise(_read(checked, options.facts, clock))
         reports.append(_record(options, checked, 0, changes, clock))
         for number, epoch in enumerate(epochs, 1):
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
             reports.append(_record(options, checked, number, changes, clock))
         del changes
-        with clock.measure("write_seconds"):
-            written = write_outputs(
-                checked,
-                lambda name: database[name].to_arrow(),
-                options.output,
-                count=lambda name: len(database[name]),
-            )
-        show_warnings(written.warnings, {})
-        reports[-1]["write_seconds"] += clock.take()["write_seconds"]
-    return reports
-
-
-@contextmanager
-def _database(options: argparse.Namespace, program: Any) -> Iterator[Database]:
-    """The database of a run, with a progress line where a person is watching."""
-    from sempre.api import Database
-
-    line = ProgressLine(sys.stderr) if is_terminal(sys.stderr) else None
-    try:
-        yield Database(
-            program,
-            strategy=options.strategy,
-            modules=options.modules,
-            place=options.place,
-            semantics=options.semantics,
-            threads=options.threads,
-            workers=options.workers,
-            memory=options.memory,
-            progress=line,
-        )
     finally:
         if line is not None:
             line.clear()
+    with clock.measure("write_seconds"):
+        written = write_outputs(
+            checked,
+            lambda name: database[name].to_arrow(),
+            options.output,
+            count=lambda name: len(database[name]),
+        )
+    show_warnings(written.warnings, {})
+    reports[-1]["write_seconds"] += clock.take()["write_seconds"]
+    return reports
+
+
+def _database(options: argparse.Namespace, program: Program, line: ProgressLine | None) -> Database:
+    from sempre.api import Database
+
+    return Database(
+        program,
+        strategy=options.strategy,
+        modules=options.modules,
+        place=options.place,
+        semantics=options.semantics,
+        threads=options.threads,
+        workers=options.workers,
+        memory=options.memory,
+        progress=line,
+    )
 
 
 def _read(checked: CheckedProgram, facts: Path, clock: Clock) -> dict[str, Any]:

@@ -24,11 +24,12 @@ _UNDECODED = re.compile("[\udc80-\udcff]")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value as text, and where it is; lines and columns count from 1."""
+    """One value as text, and where it is; lines and columns count from 1. `broken`: its quotes are wrong."""
 
     text: str
     line: int
     column: int
+    broken: bool = False
 
     def span(self, file: str) -> Span:
         return Span(file, self.line, self.column, self.line, self.column + max(1, len(self.text)))
@@ -98,6 +99,7 @@ def scan_text(
     faults = Faults(file)
     for line, cells in rows:
         try:
+            _check_quotes(cells, layout)
             _check_width(cells, relation, layout)
         except Fault as fault:
             faults.add(fault, Cell(line, cells[0].line, 1), line)
@@ -173,7 +175,7 @@ def _quoted_rows(data: bytes, layout: TextFormat, first: int) -> Iterator[Row]:
             assert match is not None  # the second branch matches the empty text
             column = at - text.rfind("\n", 0, at)
             body = match[2] if match[1] is None else match[1].replace('""', '"')
-            cells.append(Cell(body, number, column))
+            cells.append(Cell(body, number, column, broken=match[0].startswith('"') and match[1] is None))
             number += match[0].count("\n")
             at = match.end()
             if not text.startswith(layout.delimiter, at):
@@ -183,6 +185,11 @@ def _quoted_rows(data: bytes, layout: TextFormat, first: int) -> Iterator[Row]:
         at += text.startswith("\n", at)
         number += 1
         yield line, cells
+
+
+def _check_quotes(cells: list[Cell], layout: TextFormat) -> None:
+    if layout.rfc4180 and any(cell.broken for cell in cells):
+        raise Fault("E502", "a quote is not closed, or text follows the closing quote", 'a quote inside is written ""')
 
 
 def _check_width(cells: list[Cell], relation: Relation, layout: TextFormat) -> None:

@@ -42,8 +42,8 @@ def _read_fast(data: bytes, start: int, relation: Relation, layout: TextFormat) 
     """The table, or None when the text needs a closer look."""
     import pyarrow.csv as csv
 
-    if not layout.rfc4180 and data.count(b"\r") != data.count(b"\r\n"):
-        return None  # Arrow ends a line at a lone \r; in fact files it is part of a symbol
+    if _is_unusual(data, start, relation, layout):
+        return None
     delimiter = layout.delimiter.encode()
     if len(delimiter) > 1:
         if b"\x1f" in data:
@@ -78,9 +78,22 @@ def _read_fast(data: bytes, start: int, relation: Relation, layout: TextFormat) 
         )
     except pa.ArrowInvalid:
         return None
-    if (b"0x" in data or b"0X" in data) and _may_have_wrapped(table, relation):
+    if (b"x" in data or b"X" in data) and _may_have_wrapped(table, relation):
         return None
     return pa.Table.from_arrays(table.columns, schema=schema)
+
+
+def _is_unusual(data: bytes, start: int, relation: Relation, layout: TextFormat) -> bool:
+    """Whether Arrow would read the text otherwise than it is meant, without an error."""
+    returns = data.count(b"\r")
+    if returns and returns != data.count(b"\r\n"):
+        return True  # Arrow ends a line at a lone \r; in fact files it is part of a symbol
+    if layout.rfc4180 and data.count(b'"', start) % 2:
+        return True  # a quote is not closed: Arrow takes the rest of the text
+    # Arrow fills an empty line up with empty values.
+    breaks = (b"\n\n", b"\n\r\n") if returns else (b"\n\n",)
+    several = relation.arity > 1 or layout.columns is not None
+    return several and (data.startswith((b"\n", b"\r\n"), start) or any(each in data for each in breaks))
 
 
 def _may_have_wrapped(table: pa.Table, relation: Relation) -> bool:

@@ -262,3 +262,24 @@ def test_loading_the_command_line_loads_no_engine() -> None:
     code = "import sys, sempre.cli; print([m for m in ('pyarrow', 'numpy', 'numba', 'rich') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert out.stdout == "[]\n"
+
+
+def test_the_progress_line_is_gone_before_anything_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    class Line:
+        def __init__(self, stream: object) -> None:
+            seen.append("shown")
+
+        def clear(self) -> None:
+            seen.append("cleared")
+
+    def write(*_: object, **__: object) -> SimpleNamespace:
+        seen.append("written")
+        return SimpleNamespace(warnings=())
+
+    monkeypatch.setattr("sempre.cli.run.is_terminal", lambda _: True)
+    monkeypatch.setattr("sempre.cli.run.ProgressLine", Line)
+    monkeypatch.setattr("sempre.cli.run.write_outputs", write)
+    assert main(["run", "p.dl"]) == 0
+    assert seen == ["shown", "cleared", "written"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sempre.files.records import RecordError, format_record, parse_record
@@ -13,12 +13,14 @@ LISTS = st.recursive(st.none(), lambda rest: st.tuples(st.integers(-(2**63), 2**
 PAIRS = st.none() | st.tuples(st.text(), st.floats(allow_nan=False))
 
 
+@settings(deadline=None)
 @given(LISTS)
 def test_nested_records_read_back(value: object) -> None:
     text = format_record(value, TYPES["List"], TYPES)  # type: ignore[arg-type]
     assert parse_record(text, TYPES["List"], TYPES) == value
 
 
+@settings(deadline=None)
 @given(PAIRS)
 def test_symbols_and_floats_read_back(value: object) -> None:
     text = format_record(value, TYPES["Pair"], TYPES)  # type: ignore[arg-type]

@@ -63,10 +63,11 @@ def test_compressed_output_is_the_same_every_time(tmp_path: Path) -> None:
     assert written(tmp_path, ("x:number",), [(1,)], compress="true") == first
 
 
-def test_a_tab_in_a_symbol_passes_with_a_warning(tmp_path: Path) -> None:
+@pytest.mark.parametrize("others", [1, 5_000])
+def test_a_tab_in_a_symbol_passes_with_a_warning(others: int, tmp_path: Path) -> None:
     made = relation("r", "x:symbol", output={})
-    result = write_outputs(program(made), lambda _: table(made, ("a\tb",), ("c\nd",), ("e",)), tmp_path)
-    assert (tmp_path / "r.csv").read_bytes() == b"a\tb\nc\nd\ne\n"
+    result = write_outputs(program(made), lambda _: table(made, ("a\tb",), ("c\nd",), *[("e",)] * others), tmp_path)
+    assert (tmp_path / "r.csv").read_bytes() == b"a\tb\nc\nd\n" + b"e\n" * others
     (warning,) = result.warnings
     assert (warning.code, warning.severity) == ("W501", "warning")
     assert warning.message == "2 values of `r` contain the delimiter or a line break"
