@@ -176,9 +176,6 @@ def _inline(program: s.Program, schema: Schema, body: Node, fresh: Iterator[int]
     def visit(node: Any) -> Any:
         if not isinstance(node, s.Atom) or node.relation not in schema.inline:
             return node
-        if not node.args:
-            pieces = [_inline(program, schema, rule.body, fresh) for rule, _ in _definition(program, node.relation)]
-            return s.disjunction(pieces)
         return s.disjunction([paste(node, rule, head) for rule, head in _definition(program, node.relation)])
 
     def paste(atom: s.Atom, rule: s.Rule, head: s.Atom) -> s.Formula:
