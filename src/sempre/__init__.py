@@ -1,12 +1,23 @@
 """Datalog whose results stay up to date.
 
-Everything public is here; `sempre.Database` is where to begin.
+Everything public is here; `sempre.Database` is where to begin. Names are loaded on first use: the command line and
+programs that only catch errors do not wait for the engine.
 """
 
-from sempre.api import ChangeSet, Database, Program, Report, Transaction, View
+from typing import TYPE_CHECKING, Any
+
 from sempre.diagnostics import (
-    BackendError, DataError, Diagnostic, InternalError, ProgramError, SempreError, StateError,
+    BackendError,
+    DataError,
+    Diagnostic,
+    InternalError,
+    ProgramError,
+    SempreError,
+    StateError,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from sempre.api import ChangeSet, Database, Program, Report, Transaction, View
 
 __version__ = "0.1.0"
 
@@ -26,3 +37,15 @@ __all__ = [
     "View",
     "__version__",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from sempre import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'sempre' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -177,9 +177,9 @@ class View:
 
     def to_polars(self) -> Any:
         """A polars DataFrame of all rows."""
-        import polars
+        import polars as pl
 
-        return polars.from_arrow(self.to_arrow())
+        return pl.from_arrow(self.to_arrow())
 
     def __repr__(self) -> str:
         columns = ", ".join(
@@ -193,7 +193,7 @@ class Transaction:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._operations: list[tuple[str, bool, list[np.ndarray[Any, Any]], int]] = []
+        self.operations: list[tuple[str, bool, list[np.ndarray[Any, Any]], int]] = []
         self.changes: ChangeSet | None = None
 
     def insert(self, relation: str, rows: Any) -> None:
@@ -206,7 +206,7 @@ class Transaction:
 
     def _add(self, relation: str, rows: Any, insert: bool) -> None:
         columns, size = self._database._encode(relation, rows)
-        self._operations.append((relation, insert, columns, size))
+        self.operations.append((relation, insert, columns, size))
 
 
 class Database:
@@ -293,7 +293,7 @@ class Database:
         self._materialized()
         transaction = Transaction(self)
         yield transaction
-        insert, delete = self._last_wins(transaction._operations)
+        insert, delete = self._last_wins(transaction.operations)
         transaction.changes = self._finish(insert, delete)
 
     def _last_wins(self, operations: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -219,7 +219,7 @@ class _Encoder:
 
         encoded = data if pa.types.is_dictionary(data.type) else data.dictionary_encode()
         codes = self._values.symbols.encode(encoded.dictionary.to_pylist())
-        return codes[encoded.indices.to_numpy()]
+        return np.asarray(codes.take(encoded.indices.to_numpy()))
 
     def _fail_arrow(self, index: int, type_: Any) -> DataError:
         name, kind = self._relation.columns[index], self._relation.kinds[index]
@@ -229,7 +229,13 @@ class _Encoder:
         )
 
 
-_CASTS = {Kind.NUMBER: "int64", Kind.UNSIGNED: "uint64", Kind.FLOAT: "double", Kind.SYMBOL: "string", Kind.RECORD: "string"}
+_CASTS = {
+    Kind.NUMBER: "int64",
+    Kind.UNSIGNED: "uint64",
+    Kind.FLOAT: "double",
+    Kind.SYMBOL: "string",
+    Kind.RECORD: "string",
+}
 
 
 def _is_text(type_: Any) -> bool:

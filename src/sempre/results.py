@@ -68,11 +68,11 @@ class Decoder:
 
     def python(self, column: Column, type_: Type) -> list[Any]:
         if type_.kind is Kind.NUMBER:
-            return column.tolist()
+            return list(column.tolist())
         if type_.kind is Kind.UNSIGNED:
-            return column.view(np.uint64).tolist()
+            return list(column.view(np.uint64).tolist())
         if type_.kind is Kind.FLOAT:
-            return floats_of(column).tolist()
+            return list(floats_of(column).tolist())
         if type_.kind is Kind.SYMBOL:
             return self._values.symbols.decode(column)
         return self._records(column, type_)

@@ -20,7 +20,16 @@ from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel import join
 from sempre.kernel.functors import Fault
 from sempre.kernel.layout import (
-    EMPTY, GROWTH_BITS, NARROW_BITS, Column, Field, Keys, Packing, fields_covering, packing, span_of,
+    EMPTY,
+    GROWTH_BITS,
+    NARROW_BITS,
+    Column,
+    Field,
+    Keys,
+    Packing,
+    fields_covering,
+    packing,
+    span_of,
 )  # fmt: skip
 from sempre.kernel.trace import Order, RowSet, Trace, View
 from sempre.kernel.values import Values
@@ -91,7 +100,9 @@ class LocalBackend:
             field = grown.get(domain, self._fields[name][index])
             if domain in spans and not field.holds(*spans[domain]):
                 lo, hi = spans[domain]
-                grown[domain] = Field.covering(min(lo, field.lo), max(hi, field.hi)) if field.bits else Field.covering(lo, hi)
+                grown[domain] = (
+                    Field.covering(min(lo, field.lo), max(hi, field.hi)) if field.bits else Field.covering(lo, hi)
+                )
         if grown:
             self._fields = self._with_slack(grown)
 
@@ -112,11 +123,16 @@ class LocalBackend:
         fields = self._fields[relation]
         if all(own.contains(wanted) for own, wanted in zip(version.fields, fields, strict=True)):
             return version
-        return version.widened(tuple(
-            wanted if wanted.contains(own) else own if own.contains(wanted)
-            else Field.covering(min(own.lo, wanted.lo), max(own.hi, wanted.hi))
-            for own, wanted in zip(version.fields, fields, strict=True)
-        ))
+        return version.widened(
+            tuple(
+                wanted
+                if wanted.contains(own)
+                else own
+                if own.contains(wanted)
+                else Field.covering(min(own.lo, wanted.lo), max(own.hi, wanted.hi))
+                for own, wanted in zip(version.fields, fields, strict=True)
+            )
+        )
 
     def constants(self, facts: Sequence[Fact]) -> list[Column]:
         """The columns of facts of one relation that a program states."""
@@ -293,7 +309,10 @@ class LocalBackend:
     def _head(self, plan: Plan, rows: Bindings, target: Packing) -> tuple[Packing, Keys]:
         """The keys of the facts that full rows stand for, in `target` if they fit, else in a wider packing."""
         columns = [compute(self.values, arg, rows) for arg in plan.head]
-        if not all(_fits(arg, rows, field, column) for arg, field, column in zip(plan.head, target.fields, columns, strict=True)):
+        if not all(
+            _fits(arg, rows, field, column)
+            for arg, field, column in zip(plan.head, target.fields, columns, strict=True)
+        ):
             target = packing(fields_covering(columns, target.fields), target.order)
         keys = target.pack(columns, rows.size)
         # A relation with one column packs to the column itself, which others may hold.

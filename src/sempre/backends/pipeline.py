@@ -349,9 +349,7 @@ def _expand(spans: list[tuple[Run, join.Rows, join.Rows]]) -> tuple[join.Rows, K
     return np.concatenate(rows_of), np.concatenate(keys_of)
 
 
-def _pieces(
-    rows: Bindings, at: join.Rows | None, spans: list[tuple[Run, join.Rows, join.Rows]]
-) -> Iterator[Bindings]:
+def _pieces(rows: Bindings, at: join.Rows | None, spans: list[tuple[Run, join.Rows, join.Rows]]) -> Iterator[Bindings]:
     """The rows in stretches that each join to about `PIECE_ROWS` rows."""
     hits = np.zeros(rows.size, np.int64)
     for _, starts, stops in spans:
@@ -386,8 +384,8 @@ def _concatenated(found: list[Bindings]) -> Bindings:
 
 
 def _row_name(carried: frozenset[str]) -> str:
-    """A column for row numbers that no variable and no enclosing body uses."""
-    return f"#{len(carried)}"
+    """A column for row numbers that no variable and not the enclosing body uses."""
+    return "#" if not carried else "#" + max(carried, key=len)
 
 
 def _nested_rows(rows: Bindings, shared: Sequence[str], row_name: str) -> Bindings:

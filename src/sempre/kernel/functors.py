@@ -110,7 +110,7 @@ def _power(a: Column, b: Column) -> Column:
 def _bounded_power(base: int, exponent: int) -> int:
     """`base ** exponent`, or something too large when it would be huge."""
     if base in (0, 1, -1):
-        return int(base ** (exponent % 2 + 2) if base == -1 else base**min(exponent, 1))
+        return int(base ** (exponent % 2 + 2) if base == -1 else base ** min(exponent, 1))
     return base**exponent if exponent <= 64 else 1 << 70
 
 
@@ -271,7 +271,7 @@ def _cat(values: Values, *columns: Column) -> Column:
 def _substr(values: Values, text: Column, start: Column, length: Column) -> Column:
     """The part of `text` from `start`; nothing when that lies outside."""
     rows = zip(_texts(values, text), start.tolist(), length.tolist(), strict=True)
-    return values.symbols.encode(t[s : s + n] if 0 <= s and n > 0 else "" for t, s, n in rows)
+    return values.symbols.encode(t[s : s + n] if s >= 0 and n > 0 else "" for t, s, n in rows)
 
 
 def _strlen(values: Values, text: Column) -> Column:

@@ -73,7 +73,7 @@ def span_of(column: Column) -> tuple[int, int]:
 
 
 def fields_covering(columns: Sequence[Column], fields: Sequence[Field]) -> tuple[Field, ...]:
-    """`fields`, each widened where its column does not fit; with spare bits, so that growth is rare, if they are free."""
+    """`fields`, each widened where its column does not fit; with spare bits where they are free."""
     tight, roomy = [], []
     for column, field in zip(columns, fields, strict=True):
         grown = field
@@ -206,7 +206,7 @@ class Packing:
         table = np.empty((size, len(self._words)), ">u8")
         for index, word in enumerate(words):
             table[:, index] = word
-        return table.view(self.dtype).reshape(size)
+        return np.asarray(table.view(self.dtype).reshape(size))
 
 
 def _bias(values: Column) -> NDArray[np.uint64]:

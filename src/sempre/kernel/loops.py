@@ -78,7 +78,7 @@ def _lower_bound(keys: Ints, starts: NDArray[np.uint32], shift: int, key: int) -
             low = middle + 1
         else:
             high = middle
-    return low
+    return int(low)
 
 
 @_loop

@@ -40,7 +40,7 @@ def by_group(
 def reduced(kind: str, operand: str, term: Column, starts: join.Rows, counts: Column) -> Column:
     """One code per stretch of `term`; stretch i begins at `starts[i]` and is never empty."""
     if kind == "mean":
-        return float_codes(_sum_floats(floats_of(term), starts) / counts)
+        return float_codes(_sum_floats(_as_floats(term, operand), starts) / counts)
     if operand == "float":
         values = floats_of(term)
         return float_codes(_sum_floats(values, starts) if kind == "sum" else _extreme(kind).reduceat(values, starts))
@@ -52,6 +52,12 @@ def reduced(kind: str, operand: str, term: Column, starts: join.Rows, counts: Co
     if kind == "sum":
         return _sum_exact(term, starts, counts, INT64_MIN, INT64_MAX)
     return np.asarray(_extreme(kind).reduceat(term, starts))
+
+
+def _as_floats(term: Column, operand: str) -> NDArray[np.float64]:
+    if operand == "float":
+        return floats_of(term)
+    return term.view(np.uint64).astype(np.float64) if operand == "unsigned" else term.astype(np.float64)
 
 
 def _extreme(kind: str) -> np.ufunc:

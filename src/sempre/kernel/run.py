@@ -71,7 +71,7 @@ class Run:
 
     def _clipped(self, probes: Keys) -> Keys:
         """Probes with everything beyond the last key moved just past it, where the directory still reaches."""
-        return np.minimum(probes, self.keys[-1] + 1)
+        return np.asarray(np.minimum(probes, self.keys[-1] + 1))
 
     def expand(self, begins: Rows, ends: Rows) -> tuple[Rows, Keys]:
         """For every range, its row number and the keys in it."""

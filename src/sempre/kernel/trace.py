@@ -61,7 +61,7 @@ class Trace:
     @staticmethod
     def empty(fields: tuple[Field, ...], orders: Iterable[Order] = ()) -> Trace:
         own = tuple(range(len(fields)))
-        return Trace(packing(fields, own), {order: () for order in (own, *orders)}, 0)
+        return Trace(packing(fields, own), dict.fromkeys((own, *orders), ()), 0)
 
     @staticmethod
     def of(rows: RowSet, orders: Iterable[Order] = ()) -> Trace:
@@ -115,7 +115,7 @@ class Trace:
         dead = self.dead or Trace.empty(self.fields, self.orders)
         dead = dead.adding(rows)
         left = Trace(self.packing, self.orders, self.size - rows.keys.size, dead)
-        return left._purged() if dead.size * DEAD_SHARE > self.size else left
+        return left.purged() if dead.size * DEAD_SHARE > self.size else left
 
     def widened(self, fields: tuple[Field, ...]) -> Trace:
         """The same rows under wider fields; every packing sorts rows alike, so the runs stay sorted."""
@@ -145,16 +145,16 @@ class Trace:
         again = self.dead.contains(rows)
         if not again.any():
             return self._pushed(rows.keys)
-        dead = self.dead.removing(RowSet(rows.packing, rows.keys[again]))._purged()
+        dead = self.dead.removing(RowSet(rows.packing, rows.keys[again])).purged()
         fresh = rows.keys[~again]
         alive = Trace(self.packing, self.orders, self.size + int(again.sum()), dead if dead.size else None)
         return alive._pushed(fresh) if fresh.size else alive
 
-    def _purged(self) -> Trace:
+    def purged(self) -> Trace:
         """The same rows as one run per order, none dead."""
         if self.dead is None:
             return self
-        orders = {}
+        orders: dict[Order, tuple[Run, ...]] = {}
         for order, runs in self.orders.items():
             layout = self.packing.reordered(order)
             orders[order] = (Run(_without(merged(runs, layout), self.dead.orders[order])),)
@@ -171,11 +171,11 @@ class Trace:
             found = np.zeros(keys.size, np.bool_)
             if fits.any():
                 inside = self.packing.pack([column[fits] for column in columns], int(fits.sum()))
-                found[fits] = self._holds(inside)
+                found[fits] = self.holds(inside)
             return found
-        return self._holds(keys)
+        return self.holds(keys)
 
-    def _holds(self, keys: Keys) -> join.Mask:
+    def holds(self, keys: Keys) -> join.Mask:
         found: join.Mask | None = None
         for run in self.orders[self.own]:
             hit = run.member(keys)
@@ -183,7 +183,7 @@ class Trace:
         if found is None:
             return np.zeros(keys.size, np.bool_)
         if self.dead is not None:
-            found &= ~self.dead._holds(keys)
+            found &= ~self.dead.holds(keys)
         return found
 
     def count(self, order: Order, low: Keys, high: Keys, exact: bool) -> Column:

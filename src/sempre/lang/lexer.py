@@ -195,9 +195,9 @@ def _number_value(lexeme: str) -> tuple[str, int | float]:
     if len(digits) > LONGEST_NUMBER and digits.isalnum():
         return kind, 10**LONGEST_NUMBER
     if prefix == "0x":
-        return kind, int(digits[2:], 16)
+        return kind, int(digits, 16)
     if prefix == "0b":
-        return kind, int(digits[2:], 2)
+        return kind, int(digits, 2)
     if digits.isdigit():
         return kind, int(digits)
     return "float", float(digits)

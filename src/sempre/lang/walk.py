@@ -55,7 +55,7 @@ def map_children(node: N, change: Callable[[Any], Any]) -> N:
         new = _map_value(old, change)
         if new is not old:
             changes[name] = new
-    return replace(cast(Any, node), **changes) if changes else node
+    return replace(cast("Any", node), **changes) if changes else node
 
 
 def _map_value(value: Any, change: Callable[[Any], Any]) -> Any:

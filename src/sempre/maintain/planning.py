@@ -76,7 +76,9 @@ def _sizes(reads: tuple[str, ...], state: Mapping[str, Version]) -> tuple[int, .
 
 
 def _alike(sizes: tuple[int, ...], reads: tuple[str, ...], state: Mapping[str, Version]) -> bool:
-    return all(abs(len(state[name]).bit_length() - bits) <= REPLAN_BITS for name, bits in zip(reads, sizes, strict=True))
+    return all(
+        abs(len(state[name]).bit_length() - bits) <= REPLAN_BITS for name, bits in zip(reads, sizes, strict=True)
+    )
 
 
 def pivots(rule: NormalRule, relations: Iterable[str]) -> list[int]:

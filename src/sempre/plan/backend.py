@@ -13,30 +13,15 @@ from typing import Any, Protocol, TypeAlias
 from sempre.plan.ops import Order, Plan, Read
 from sempre.plan.planner import Statistics
 
-Rows: TypeAlias = Any
-View: TypeAlias = Any
-Executable: TypeAlias = Any
+# What these are is the backend's business; strategies only pass them around.
+Rows: TypeAlias = Any  # distinct rows of one relation; len() is known
+Counted: TypeAlias = Any  # rows with a number of instances each
+View: TypeAlias = Any  # what a plan reads
+Executable: TypeAlias = Any  # a plan, ready to run
 Views: TypeAlias = Mapping[tuple[str, Read], View]
-
-
-class Version(Protocol):
-    """An immutable set of rows of one relation."""
-
-    def __len__(self) -> int: ...
-
-    def rows(self) -> Rows: ...
-
-    def adding(self, rows: Rows) -> Version:
-        """With rows that are not in it."""
-        ...
-
-    def removing(self, rows: Rows) -> Version:
-        """Without rows that are in it."""
-        ...
-
-    def indexed(self, orders: Iterable[Order]) -> Version:
-        """The same rows, quick to look up by these orders."""
-        ...
+# An immutable set of rows of one relation. Besides len(): rows(), adding(rows) for rows it lacks, removing(rows) for
+# rows it has, indexed(orders) to be quick to look up by these orders; each gives a new version.
+Version: TypeAlias = Any
 
 
 class Backend(Protocol):
@@ -69,3 +54,27 @@ class Backend(Protocol):
     def difference(self, rows: Rows, version: Version) -> Rows: ...
 
     def intersection(self, rows: Rows, version: Version) -> Rows: ...
+
+    def count(self, relation: str, plans: Sequence[Executable], views: Views) -> Counted:
+        """The facts that the plans derive, with the number of instances that derive each."""
+        ...
+
+    def total(self, relation: str, parts: Sequence[Counted]) -> Counted:
+        """The sums of the numbers of instances."""
+        ...
+
+    def once(self, rows: Rows) -> Counted:
+        """Rows that count one each."""
+        ...
+
+    def best(self, relation: str, rows: Rows) -> Rows:
+        """The best row of each group, for a relation that keeps the `min` or `max`."""
+        ...
+
+    def improvement(self, relation: str, rows: Rows, version: Version) -> tuple[Rows, Rows]:
+        """The best rows that beat what `version` has for their groups, and the rows they replace."""
+        ...
+
+    def totals(self, relation: str, counted: Counted) -> Rows:
+        """One row per group, for a relation that keeps the `sum` or `count`."""
+        ...

@@ -27,7 +27,9 @@ def _closure(relation: Relation, number: int) -> list[NormalRule]:
     x, y, z = Var("x"), Var("y"), Var("z")
     kinds = {"x": kind, "y": kind, "z": kind}
     forward, onward = Match(name, (x, y)), Match(name, (y, z))
-    symmetric = NormalRule(number, name, (y, x), (forward,), kinds, False, f"{name}(y, x) :- {name}(x, y).", relation.span)
+    symmetric = NormalRule(
+        number, name, (y, x), (forward,), kinds, False, f"{name}(y, x) :- {name}(x, y).", relation.span
+    )
     transitive = NormalRule(
         number + 1, name, (x, z), (forward, onward), kinds, False, f"{name}(x, z) :- {name}(x, y), {name}(y, z).",
         relation.span,

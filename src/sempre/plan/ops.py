@@ -22,7 +22,7 @@ Order = tuple[int, ...]
 
 
 class Read(Enum):
-    """Which version of a relation a step reads: the one here, the one there, their intersection, or here minus there."""
+    """Which version of a relation a step reads: that here, that there, what both have, or what only here has."""
 
     # Views are looked up by version in every round: the identity is enough, and quick.
     __hash__ = object.__hash__

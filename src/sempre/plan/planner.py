@@ -96,7 +96,9 @@ def _match(literal: Literal) -> Match:
 
 def _ready(literal: Literal, known: frozenset[str]) -> bool:
     if isinstance(literal, Compare):
-        return not _free(literal.left, known) and not _free(literal.right, known) or _assignment(literal, known) is not None
+        return (not _free(literal.left, known) and not _free(literal.right, known)) or _assignment(
+            literal, known
+        ) is not None
     if isinstance(literal, Unpack):
         return literal.record.name in known
     if isinstance(literal, Not | Fold):
@@ -109,7 +111,10 @@ def _is_cheap(literal: Literal) -> bool:
     if isinstance(literal, Compare):
         return not _may_fail(literal.left) and not _may_fail(literal.right)
     return isinstance(literal, Unpack | Not) and not any(
-        _may_fail(side) for inner in _nested(literal) if isinstance(inner, Compare) for side in (inner.left, inner.right)
+        _may_fail(side)
+        for inner in _nested(literal)
+        if isinstance(inner, Compare)
+        for side in (inner.left, inner.right)
     )
 
 

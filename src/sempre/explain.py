@@ -1,0 +1,90 @@
+"""Plans as text: how each rule would be evaluated."""
+
+from __future__ import annotations
+
+from sempre.analysis.model import Call, CheckedProgram, Const, Expr, NormalRule, Stratum, Var
+from sempre.plan.equivalence import close_equivalences
+from sempre.plan.indexes import Orders
+from sempre.plan.ops import Absent, Assign, Filter, Probe, Read, Reduce, Step, TakeApart, matches
+from sempre.plan.planner import plan_rule
+
+_READS = {Read.HERE: "", Read.THERE: "there ", Read.BOTH: "old ", Read.ONLY: "new facts of "}
+
+
+class NoStatistics:
+    """Before there is data every relation is taken to be large, and every column to be selective."""
+
+    def size(self, relation: str) -> int:
+        return 1 << 16
+
+    def distinct(self, relation: str, column: int) -> int:
+        return 1 << 8
+
+
+def plans(program: CheckedProgram) -> str:
+    """Every plan of the program, as it would be made before any data is known."""
+    program = close_equivalences(program)
+    orders = Orders()
+    for name, relation in program.relations.items():
+        orders.declare(name, relation.arity)
+    lines: list[str] = []
+    for stratum in program.strata:
+        for rule in stratum.nonrecursive:
+            lines += _plan_lines(rule, None, program, orders)
+        for rule in stratum.recursive:
+            for pivot in _pivots(rule, stratum):
+                lines += _plan_lines(rule, pivot, program, orders)
+    return "\n".join(lines)
+
+
+def _pivots(rule: NormalRule, stratum: Stratum) -> list[int]:
+    return [index for index in matches(rule.body) if rule.body[index].relation in stratum.relations]  # type: ignore[union-attr]
+
+
+def _plan_lines(rule: NormalRule, pivot: int | None, program: CheckedProgram, orders: Orders) -> list[str]:
+    plan = plan_rule(rule, pivot, NoStatistics(), orders)
+    title = f"rule {rule.number}" + ("" if pivot is None else f", new facts in literal {pivot + 1}")
+    lines = [f"{title}: {rule.text}"]
+    lines += [f"  {line}" for step in plan.steps for line in step_lines(step, program)]
+    head = ", ".join(expression(arg) for arg in plan.head)
+    return [*lines, f"  emit {plan.relation}({head})"]
+
+
+def step_lines(step: Step, program: CheckedProgram) -> list[str]:
+    """One step as indented lines."""
+    if isinstance(step, Probe):
+        return [_probe_line(step, program)]
+    if isinstance(step, Filter):
+        return [f"keep where {expression(step.test.left)} {step.test.op} {expression(step.test.right)}"]
+    if isinstance(step, Assign):
+        return [f"let {step.var.name} = {expression(step.expr)}"]
+    if isinstance(step, TakeApart):
+        fields = ", ".join(expression(field) for field in step.unpack.fields)
+        return [f"take {step.unpack.record.name} apart as [{fields}]"]
+    nested = [f"  {line}" for inner in step.steps for line in step_lines(inner, program)]
+    if isinstance(step, Absent):
+        return ["keep where there is no", *nested]
+    assert isinstance(step, Reduce)
+    term = "" if step.literal.expr is None else f" {expression(step.literal.expr)}"
+    return [f"let {step.literal.result.name} = {step.literal.kind}{term} over", *nested]
+
+
+def _probe_line(step: Probe, program: CheckedProgram) -> str:
+    columns = program.relations[step.relation].columns
+    by = ", ".join(
+        f"{columns[column]} = {expression(value)}" for column, value in zip(step.prefix, step.lookup, strict=True)
+    )
+    gives = ", ".join(var.name for _, var in step.binds)
+    how = f"look up {_READS[step.read]}{step.relation} by {by}" if by else f"scan {_READS[step.read]}{step.relation}"
+    same = "".join(f", {columns[a]} = {columns[b]}" for a, b in step.same)
+    return how + same + (f" -> {gives}" if gives else "")
+
+
+def expression(expr: Expr) -> str:
+    """An expression in prefix form."""
+    if isinstance(expr, Var):
+        return expr.name
+    if isinstance(expr, Const):
+        return f'"{expr.value}"' if isinstance(expr.value, str) else "nil" if expr.value is None else str(expr.value)
+    assert isinstance(expr, Call)
+    return f"{expr.op}({', '.join(expression(arg) for arg in expr.args)})"
