@@ -15,7 +15,7 @@ from sempre.analysis.names import check_names, resolve_locations
 from sempre.analysis.normalize import normalize
 from sempre.analysis.relations import resolve_relations, resolve_types
 from sempre.analysis.strata import check_strata, stratify
-from sempre.analysis.support import check_deletions, refuse_unsupported
+from sempre.analysis.support import check_deletions, check_semantics, refuse_unsupported
 from sempre.analysis.type_inference import check_types
 from sempre.analysis.warnings import warn
 from sempre.diagnostics import ProgramError
@@ -37,6 +37,7 @@ PASSES: tuple[Pass, ...] = (
     resolve_relations,
     take_plain_facts,
     refuse_unsupported,
+    check_semantics,
     check_deletions,
     check_names,
     resolve_locations,

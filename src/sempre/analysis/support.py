@@ -15,6 +15,7 @@ from sempre.lang.syntax import (
     FunctorDecl,
     Instantiation,
     Item,
+    Pragma,
     RelationDecl,
     Rule,
     Subsumption,
@@ -74,6 +75,18 @@ def _rule_problems(rule: Rule) -> Iterator[Diagnostic]:
                 yield Diagnostic("E126", "the counter `$` (`autoinc()`) is not supported", node.span, hint=hint)
             case _:
                 pass
+
+
+SEMANTICS = ("stratified", "active")
+
+
+def check_semantics(draft: Draft) -> Draft:
+    """Pass: the semantics that a pragma asks for exists."""
+    return draft.report(
+        Diagnostic("E130", f"unknown semantics `{item.value}`", item.span, hint="Known are `stratified` and `active`.")
+        for item in draft.program.items
+        if isinstance(item, Pragma) and item.key == "semantics" and item.value not in SEMANTICS
+    )
 
 
 def check_deletions(draft: Draft) -> Draft:

@@ -58,7 +58,8 @@ class DeclarationParser(TermParser):
     def misplaced(self, start: Token) -> Exception:
         """The failure for a directive that makes no sense where it stands."""
         if start.text == ".lattice":
-            return self.fail("E129", "lattices are not supported: `.lattice`", start.span)
+            hint = "Keep the best value with an aggregate in the head, such as `dist(y, min(d))`."
+            return self.fail("E129", "lattices are not supported: `.lattice`", start.span, hint)
         hint = "It follows a rule." if start.text == ".plan" else "It stands in a component."
         return self.fail("E101", f"`{start.text}` does not belong here", start.span, hint)
 
