@@ -12,13 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.maintain.dred import DRed
+from sempre.maintain.dredc import DRedC
 from sempre.maintain.planning import Plans
 from sempre.maintain.recompute import Recompute
 from sempre.maintain.strategy import Change, Outcome, Strategy, Work
 from sempre.plan.backend import Backend, Rows, Version
 from sempre.plan.ops import relations_of
 
-STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in (Recompute(),)}
+STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in (Recompute(), DRed(), DRedC())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,14 @@ class Engine:
         before = self._fitted(self.snapshot)
         pending = self._explicit(before, insert, delete)
         work = Work(
-            self.program, self.backend, self.plans, before.versions, pending.explicit, pending.changes, _no_round
+            self.program,
+            self.backend,
+            self.plans,
+            dict(before.versions),
+            pending.explicit,
+            before.explicit,
+            pending.changes,
+            _no_round,
         )
         memories: dict[int, Any] = {}
         reports = []
@@ -170,7 +179,7 @@ class Engine:
             outcome = _explicit_only(work, stratum)
         else:
             work.on_round = self._round_observer(stratum, started)
-            strategy = STRATEGIES[self.strategy]
+            strategy = self._strategy_of(stratum)
             outcome = strategy.bootstrap(work, stratum) if first else strategy.update(work, stratum, memory)
         work.new.update(outcome.versions)
         work.changes.update({name: change for name, change in outcome.changes.items() if change})
@@ -183,6 +192,11 @@ class Engine:
             sum(len(change.minus) for change in outcome.changes.values()),
         )
         return outcome.memory, report
+
+    def _strategy_of(self, stratum: Stratum) -> Strategy:
+        """The chosen strategy; strata with aggregates in heads have only two ways."""
+        aggregates = any(self.program.relations[name].aggregate is not None for name in stratum.relations)
+        return STRATEGIES["dred" if aggregates and self.strategy != "recompute" else self.strategy]
 
     def _touched(self, work: Work, stratum: Stratum) -> bool:
         if any(name in work.explicit_changes for name in stratum.relations):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sempre.analysis.model import Call, CheckedProgram, Const, Expr, NormalRule, Stratum, Var
+from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, NormalRule, Stratum, Var
 from sempre.plan.equivalence import close_equivalences
 from sempre.plan.indexes import Orders
-from sempre.plan.ops import Absent, Assign, Filter, Probe, Read, Reduce, Step, TakeApart, matches
+from sempre.plan.ops import Absent, Assign, Distinct, Filter, Pivot, Probe, Read, Reduce, Step, TakeApart, matches
 from sempre.plan.planner import plan_rule
 
-_READS = {Read.HERE: "", Read.THERE: "there ", Read.BOTH: "old ", Read.ONLY: "new facts of "}
+_READS = {Read.HERE: "", Read.THERE: "there ", Read.BOTH: "old ", Read.ONLY: "new facts of ", Read.CHANGED: "changed "}
 
 
 class NoStatistics:
@@ -37,13 +37,14 @@ def plans(program: CheckedProgram) -> str:
     return "\n".join(lines)
 
 
-def _pivots(rule: NormalRule, stratum: Stratum) -> list[int]:
-    return [index for index in matches(rule.body) if rule.body[index].relation in stratum.relations]  # type: ignore[union-attr]
+def _pivots(rule: NormalRule, stratum: Stratum) -> list[Pivot]:
+    atoms = [(index, rule.body[index]) for index in matches(rule.body)]
+    return [Pivot(index) for index, atom in atoms if isinstance(atom, Match) and atom.relation in stratum.relations]
 
 
-def _plan_lines(rule: NormalRule, pivot: int | None, program: CheckedProgram, orders: Orders) -> list[str]:
+def _plan_lines(rule: NormalRule, pivot: Pivot | None, program: CheckedProgram, orders: Orders) -> list[str]:
     plan = plan_rule(rule, pivot, NoStatistics(), orders)
-    title = f"rule {rule.number}" + ("" if pivot is None else f", new facts in literal {pivot + 1}")
+    title = f"rule {rule.number}" + ("" if pivot is None else f", new facts in literal {pivot.literal + 1}")
     lines = [f"{title}: {rule.text}"]
     lines += [f"  {line}" for step in plan.steps for line in step_lines(step, program)]
     head = ", ".join(expression(arg) for arg in plan.head)
@@ -61,6 +62,8 @@ def step_lines(step: Step, program: CheckedProgram) -> list[str]:
     if isinstance(step, TakeApart):
         fields = ", ".join(expression(field) for field in step.unpack.fields)
         return [f"take {step.unpack.record.name} apart as [{fields}]"]
+    if isinstance(step, Distinct):
+        return ["keep each binding once"]
     nested = [f"  {line}" for inner in step.steps for line in step_lines(inner, program)]
     if isinstance(step, Absent):
         return ["keep where there is no", *nested]

@@ -91,6 +91,15 @@ def _rows_of_groups(rows: RowSet, version: Trace, order: Order) -> tuple[join.Ro
     return np.concatenate(found_rows), np.concatenate(found_keys)
 
 
+def group_rows(rows: RowSet, version: Trace, column: int) -> RowSet:
+    """The rows of `version` in the groups of `rows`, which has one row per group."""
+    order = group_order(len(version.packing.fields), column)
+    version = version.indexed((order,))
+    _, keys = _rows_of_groups(rows, version, order)
+    found = version.packing.pack(version.packing.reordered(order).columns(keys), keys.size)
+    return RowSet(version.packing, join.distinct(found.copy()))
+
+
 def totals(layout: Packing, keys: Keys, weights: join.Weights, kind: str, operand: str, column: int) -> RowSet:
     """`sum` or `count` per group of distinct rows with multiplicities."""
     columns = layout.columns(keys)

@@ -31,6 +31,7 @@ from sempre.kernel.layout import (
     packing,
     span_of,
 )  # fmt: skip
+from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import Order, RowSet, Trace, View
 from sempre.kernel.values import Values
 from sempre.plan.domains import domains
@@ -39,18 +40,6 @@ from sempre.plan.ops import Plan, Probe
 # Rows of the first step that one task takes; below PARALLEL_ROWS a second thread costs more than it saves.
 SLICE_ROWS = 1 << 15
 PARALLEL_ROWS = 1 << 15
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """Distinct rows with a signed number of instances each, never zero."""
-
-    packing: Packing
-    keys: Keys
-    weights: join.Weights
-
-    def __len__(self) -> int:
-        return int(self.keys.size)
 
 
 @dataclass(slots=True)
@@ -181,8 +170,9 @@ class LocalBackend:
     def version(self, rows: RowSet, orders: Iterable[Order] = ()) -> Trace:
         return Trace.of(rows, orders)
 
-    def view(self, *versions: Trace) -> View:
-        return View.of(*versions)
+    def view(self, *versions: Trace, without: Trace | None = None) -> View:
+        view = View.of(*versions)
+        return view if without is None or not len(without) else view.without(without)
 
     def statistics(self, state: Mapping[str, Trace]) -> TraceStatistics:
         return TraceStatistics(state)
@@ -249,6 +239,18 @@ class LocalBackend:
         keys = np.concatenate([RowSet(part.packing, part.keys).repacked(layout).keys for part in parts])
         return Counted(layout, *join.consolidate(keys, np.concatenate([part.weights for part in parts])))
 
+    def tally(self, relation: str) -> Tally:
+        """A map from facts to numbers, all zero."""
+        return Tally(self.empty(relation).packing)
+
+    def positive(self, tally: Tally, rows: RowSet) -> RowSet:
+        """The rows whose number is above zero."""
+        return RowSet(rows.packing, rows.keys[tally.get(rows) > 0]) if len(rows) else rows
+
+    def zero(self, tally: Tally, rows: RowSet) -> RowSet:
+        """The rows whose number is zero."""
+        return RowSet(rows.packing, rows.keys[tally.get(rows) == 0]) if len(rows) else rows
+
     def once(self, rows: RowSet) -> Counted:
         """Rows that count one each."""
         return Counted(rows.packing, rows.keys, np.ones(len(rows), np.int64))
@@ -264,6 +266,18 @@ class LocalBackend:
         """The best rows that beat what `version` has for their groups, and the rows they replace."""
         kind, column, operand = self._aggregate(relation)
         return best.improvement(rows, version, kind, operand, column)
+
+    def groups(self, relation: str, rows: RowSet) -> RowSet:
+        """One row for each group of a relation with an aggregate; every row, of any other relation."""
+        declared = self.program.relations[relation]
+        return rows if declared.aggregate is None else best.best_per_group(rows, "min", "number", declared.aggregate[1])
+
+    def group_rows(self, relation: str, groups: RowSet, version: Trace) -> RowSet:
+        """The rows of `version` in these groups; without an aggregate, those that are among them."""
+        declared = self.program.relations[relation]
+        if declared.aggregate is None:
+            return self.intersection(groups, version)
+        return best.group_rows(groups, version, declared.aggregate[1])
 
     def totals(self, relation: str, counted: Counted) -> RowSet:
         """One row per group of a relation that keeps the `sum` or `count`."""

@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sempre.analysis.model import Const, Expr, Kind, Var
+from sempre.analysis.model import Const, Expr, Fold, Kind, Not, Var
 from sempre.kernel import functors, join, reduce
 from sempre.kernel.layout import Column, Field, Keys, Packing
 from sempre.kernel.run import Run
 from sempre.kernel.trace import Trace, View
 from sempre.kernel.values import Values, float_codes
-from sempre.plan.ops import Absent, Assign, Filter, Probe, Read, Reduce, Step, TakeApart
+from sempre.plan.ops import Absent, Assign, Distinct, Filter, Probe, Read, Reduce, Step, TakeApart, probes
 
 Views: TypeAlias = Mapping[tuple[str, Read], View]
 
@@ -135,6 +135,8 @@ def _compile(step: Step, values: Values, carried: frozenset[str]) -> Runner:
         return _take_apart(step, values, live)
     if isinstance(step, Absent):
         return _absent(step, values, carried)
+    if isinstance(step, Distinct):
+        return _distinct
     return _reduce(step, values, carried)
 
 
@@ -395,60 +397,95 @@ def _nested_rows(rows: Bindings, shared: Sequence[str], row_name: str) -> Bindin
     return Bindings(rows.size, columns, rows.fields)
 
 
-def _absent(step: Absent, values: Values, carried: frozenset[str]) -> Runner:
-    shared = [var.name for var in step.literal.shared]
-    live = step.live | carried
-    if len(step.steps) == 1 and isinstance(step.steps[0], Probe) and not step.steps[0].same:
-        return _absent_atom(step.steps[0], values, live)
-    row_name = _row_name(carried)
-    pipeline = Pipeline(step.steps, values, frozenset((row_name,)))
+def _unchanged(steps: Sequence[Step], views: Views) -> bool:
+    """Whether steps that read the state there would find what the same steps find here."""
+    return all(views[p.relation, Read.THERE] is views[p.relation, Read.HERE] for p in probes(tuple(steps)))
 
-    def absent(rows: Bindings, views: Views) -> Bindings:
-        mask = np.ones(rows.size, np.bool_)
+
+class _Nested:
+    """A nested body: which rows it finds something for."""
+
+    def __init__(self, literal: Not | Fold, steps: tuple[Step, ...], values: Values, carried: frozenset[str]) -> None:
+        self._shared = [var.name for var in literal.shared]
+        self._values = values
+        self._row_name = _row_name(carried)
+        self._probe: Probe | None = None
+        self._runner: _ProbeRunner | None = None
+        if len(steps) == 1 and isinstance(steps[0], Probe) and not steps[0].same:
+            # One atom: counting what an index has is enough.
+            self._probe = steps[0]
+            self._runner = _ProbeRunner(self._probe, values, carried)
+        self._pipeline = Pipeline(steps, values, frozenset((self._row_name,)))
+
+    def found(self, rows: Bindings, views: Views) -> join.Mask:
+        """For which rows the body has a solution."""
+        if self._probe is not None and self._runner is not None:
+            prefix = [compute(self._values, arg, rows) for arg in self._probe.lookup]
+            return self._runner.hits(rows, views[self._probe.relation, self._probe.read], prefix) > 0
+        mask = np.zeros(rows.size, np.bool_)
 
         def mark(found: Bindings) -> None:
-            mask[found.columns[row_name]] = False
+            mask[found.columns[self._row_name]] = True
 
-        pipeline.run(_nested_rows(rows, shared, row_name), views, mark)
-        return rows.keep(mask, live)
+        self._pipeline.run(_nested_rows(rows, self._shared, self._row_name), views, mark)
+        return mask
 
-    return absent
+    def solutions(self, rows: Bindings, views: Views, expr: Expr | None) -> tuple[list[Column], list[Column]]:
+        """Row numbers, and beside each the value of `expr` in one solution for that row."""
+        groups: list[Column] = []
+        terms: list[Column] = []
+
+        def collect(found: Bindings) -> None:
+            # A probe that binds nothing multiplies the weight instead of repeating the row.
+            assert found.weights is not None
+            row = found.columns[self._row_name]
+            term = row if expr is None else compute(self._values, expr, found)
+            groups.append(row.repeat(found.weights))
+            terms.append(term.repeat(found.weights))
+
+        nested = _nested_rows(rows, self._shared, self._row_name)
+        nested.weights = np.ones(rows.size, np.int64)
+        self._pipeline.run(nested, views, collect)
+        return groups, terms
 
 
-def _absent_atom(probe: Probe, values: Values, live: frozenset[str]) -> Runner:
-    runner = _ProbeRunner(probe, values, live)
+def _absent(step: Absent, values: Values, carried: frozenset[str]) -> Runner:
+    live = step.live | carried
+    here = _Nested(step.literal, step.steps, values, carried)
+    there = _Nested(step.literal, step.there, values, carried) if step.there else None
 
     def absent(rows: Bindings, views: Views) -> Bindings:
-        prefix = [compute(values, arg, rows) for arg in probe.lookup]
-        return rows.keep(runner.hits(rows, views[probe.relation, probe.read], prefix) == 0, live)
+        if there is None or _unchanged(step.there, views):
+            if step.flips:
+                return Bindings(0, {}, {}, rows.weights)
+            return rows.keep(~here.found(rows, views), live)
+        rows = rows.keep(~here.found(rows, views), frozenset(rows.columns))
+        if not rows.size:
+            return rows
+        found_there = there.found(rows, views)
+        return rows.keep(found_there if step.flips else ~found_there, live)
 
     return absent
 
 
 def _reduce(step: Reduce, values: Values, carried: frozenset[str]) -> Runner:
     literal = step.literal
-    shared = [var.name for var in literal.shared]
-    row_name = _row_name(carried)
-    pipeline = Pipeline(step.steps, values, frozenset((row_name,)))
     live, result = step.live | carried, literal.result.name
+    here = _Nested(literal, step.steps, values, carried)
+    there = _Nested(literal, step.there, values, carried) if step.there else None
+
+    def results(nested: _Nested, rows: Bindings, views: Views) -> tuple[join.Mask, Column]:
+        groups, terms = nested.solutions(rows, views, literal.expr)
+        return reduce.by_group(literal.kind, literal.operand.value, groups, terms, rows.size)
 
     def fold(rows: Bindings, views: Views) -> Bindings:
-        groups: list[Column] = []
-        terms: list[Column] = []
-
-        def collect(found: Bindings) -> None:
-            # A multiplicity would come from probes that bind nothing: nested rows are counted, so weights say it.
-            weights = found.weights
-            assert weights is not None
-            row = found.columns[row_name]
-            term = row if literal.expr is None else compute(values, literal.expr, found)
-            groups.append(row.repeat(weights))
-            terms.append(term.repeat(weights))
-
-        nested = _nested_rows(rows, shared, row_name)
-        nested.weights = np.ones(rows.size, np.int64)
-        pipeline.run(nested, views, collect)
-        found, column = reduce.by_group(literal.kind, literal.operand.value, groups, terms, rows.size)
+        found, column = results(here, rows, views)
+        if there is not None and not _unchanged(step.there, views):
+            found_there, column_there = results(there, rows, views)
+            same = found_there & (column == column_there)
+            found &= ~same if step.flips else same
+        elif step.flips:
+            return Bindings(0, {}, {}, rows.weights)
         if step.test:
             found &= column == rows.columns[result]
             return rows.keep(found, live)
@@ -457,3 +494,17 @@ def _reduce(step: Reduce, values: Values, carried: frozenset[str]) -> Runner:
         return Bindings(rows.size, columns, fields, rows.weights).keep(found, live)
 
     return fold
+
+
+def _distinct(rows: Bindings, views: Views) -> Bindings:
+    """Each binding once; only plans that start from changed rows have this, as their second step."""
+    columns = list(rows.columns.values())
+    if not columns:
+        return rows.take(np.zeros(min(rows.size, 1), np.intp), frozenset())
+    order = np.lexsort(columns)
+    fresh = np.zeros(rows.size, np.bool_)
+    fresh[:1] = True
+    for column in columns:
+        ordered = column[order]
+        fresh[1:] |= ordered[1:] != ordered[:-1]
+    return rows.take(order[fresh], frozenset(rows.columns))

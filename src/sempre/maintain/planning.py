@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from sempre.analysis.model import CheckedProgram, NormalRule
+from sempre.analysis.model import CheckedProgram, Fold, Match, NormalRule, Not
 from sempre.plan.backend import Backend, Executable, Version
 from sempre.plan.indexes import Orders
-from sempre.plan.ops import Order, Plan, Read, matches, probes
+from sempre.plan.ops import HEAD, Order, Pivot, Plan, Read, matches, nested_matches, probes
 from sempre.plan.planner import plan_rule
 
 # A plan is made again when some relation it reads grew or shrank by more than this factor.
@@ -28,7 +28,9 @@ class Plans:
 
     def __init__(self, program: CheckedProgram, backend: Backend) -> None:
         self._backend = backend
-        self._entries: dict[tuple[int, int | None], _Entry] = {}
+        self._program = program
+        self._strata = {name: frozenset(stratum.relations) for stratum in program.strata for name in stratum.relations}
+        self._entries: dict[tuple[int, Pivot | None], _Entry] = {}
         self.orders = Orders()
         for name, relation in program.relations.items():
             self.orders.declare(name, relation.arity)
@@ -37,16 +39,28 @@ class Plans:
         """The plan that evaluates the whole rule."""
         return self._ready(rule, None, state).executable
 
-    def delta(self, rule: NormalRule, pivot: int, state: Mapping[str, Version]) -> Executable:
-        """The plan for the instances in which body literal `pivot` reads the change."""
+    def delta(self, rule: NormalRule, pivot: Pivot, state: Mapping[str, Version]) -> Executable:
+        """The plan for the instances that hold here and not there, `pivot` being the first that does not."""
         return self._ready(rule, pivot, state).executable
 
-    def _ready(self, rule: NormalRule, pivot: int | None, state: Mapping[str, Version]) -> _Entry:
+    def backward(self, rule: NormalRule, state: Mapping[str, Version]) -> Executable:
+        """The plan for the instances that derive given facts."""
+        return self._ready(rule, HEAD, state).executable
+
+    def _ready(self, rule: NormalRule, pivot: Pivot | None, state: Mapping[str, Version]) -> _Entry:
         key = (rule.number, pivot)
         entry = self._entries.get(key)
         if entry is not None and _alike(entry.sizes, entry.reads, state):
             return entry
-        plan = plan_rule(rule, pivot, self._backend.statistics(state), self.orders)
+        aggregate = self._program.relations[rule.relation].aggregate
+        plan = plan_rule(
+            rule,
+            pivot,
+            self._backend.statistics(state),
+            self.orders,
+            self._strata[rule.relation],
+            None if aggregate is None else aggregate[1],
+        )
         if entry is not None and plan == entry.plan:
             entry.sizes = _sizes(entry.reads, state)
             return entry
@@ -55,12 +69,7 @@ class Plans:
         self._entries[key] = entry
         return entry
 
-    def stale(self, rule: NormalRule, pivot: int | None, state: Mapping[str, Version]) -> bool:
-        """Whether the plan would be made again now."""
-        entry = self._entries.get((rule.number, pivot))
-        return entry is None or not _alike(entry.sizes, entry.reads, state)
-
-    def needed_orders(self, rules: Iterable[tuple[NormalRule, int | None]]) -> dict[tuple[str, Read], set[Order]]:
+    def needed_orders(self, rules: Iterable[tuple[NormalRule, Pivot | None]]) -> dict[tuple[str, Read], set[Order]]:
         """The orders that the ready plans of these rules look up each version by."""
         needed: dict[tuple[str, Read], set[Order]] = {}
         for rule, pivot in rules:
@@ -81,7 +90,35 @@ def _alike(sizes: tuple[int, ...], reads: tuple[str, ...], state: Mapping[str, V
     )
 
 
-def pivots(rule: NormalRule, relations: Iterable[str]) -> list[int]:
+def pivots(rule: NormalRule, relations: Iterable[str]) -> list[Pivot]:
     """The positive atoms of the rule over these relations."""
     wanted = set(relations)
-    return [index for index in matches(rule.body) if rule.body[index].relation in wanted]  # type: ignore[union-attr]
+    return [Pivot(index) for index in matches(rule.body) if _match(rule, index).relation in wanted]
+
+
+def change_pivots(rule: NormalRule, changed: Container[str]) -> list[Pivot]:
+    """Every way in which a change of these relations can make or break an instance of the rule."""
+    found: list[Pivot] = []
+    for index, literal in enumerate(rule.body):
+        if isinstance(literal, Match):
+            if literal.relation in changed:
+                found.append(Pivot(index))
+        elif isinstance(literal, Not | Fold):
+            for inner, atom in enumerate(nested_matches(literal)):
+                if atom.relation in changed:
+                    found.append(Pivot(index, inner))
+    return found
+
+
+def pivot_relation(rule: NormalRule, pivot: Pivot) -> str:
+    """The relation whose change a plan with this pivot starts from."""
+    literal = rule.body[pivot.literal]
+    if isinstance(literal, Not | Fold):
+        return nested_matches(literal)[pivot.inner].relation
+    return _match(rule, pivot.literal).relation
+
+
+def _match(rule: NormalRule, index: int) -> Match:
+    literal = rule.body[index]
+    assert isinstance(literal, Match)
+    return literal

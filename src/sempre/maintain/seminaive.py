@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
-from sempre.maintain.planning import REPLAN_BITS, Plans, pivots
+from sempre.maintain.planning import REPLAN_BITS, Plans, pivot_relation, pivots
 from sempre.plan.backend import Backend, Executable, Rows, Version, View
-from sempre.plan.ops import Order, Read
+from sempre.plan.ops import Order, Pivot, Read
 
 Round = Callable[[int, int], None]
 
@@ -24,7 +24,7 @@ class Job:
     """One delta plan to run while its pivot's relation changes."""
 
     rule: NormalRule
-    pivot: int
+    pivot: Pivot
     reads: str
 
 
@@ -33,7 +33,7 @@ def jobs_by_head(stratum: Stratum) -> dict[str, list[Job]]:
     found: dict[str, list[Job]] = {}
     for rule in stratum.recursive:
         for pivot in pivots(rule, stratum.relations):
-            found.setdefault(rule.relation, []).append(Job(rule, pivot, rule.body[pivot].relation))  # type: ignore[union-attr]
+            found.setdefault(rule.relation, []).append(Job(rule, pivot, pivot_relation(rule, pivot)))
     return found
 
 
@@ -64,6 +64,8 @@ class Fixpoint:
         self._orders: dict[tuple[str, Read], set[Order]] = {}
         self._sizes: dict[str, int] = {}
         self.rounds = 0
+        # Every row that came or went, for callers who want the net change.
+        self.touched: dict[str, list[Rows]] = {name: [] for name in stratum.relations}
 
     def run(self, state: dict[str, Version], delta: dict[str, Rows]) -> None:
         """Close `state` under the recursive rules. `delta` has facts that are not in it yet; they are added."""
@@ -86,10 +88,12 @@ class Fixpoint:
             if name in self._keeps_best:
                 delta[name], replaced = self._backend.improvement(name, delta[name], old[name])
                 old[name] = old[name].removing(replaced)
+                self.touched[name].append(replaced)
                 if not len(delta[name]):
                     del delta[name]
                     continue
             new[name] = old[name].adding(delta[name])
+            self.touched[name].append(delta[name])
         return new
 
     def _step(
@@ -133,13 +137,18 @@ class Fixpoint:
         }
         every = [(job.rule, job.pivot) for jobs in self._jobs.values() for job in jobs]
         self._orders = self._plans.needed_orders(every)
-        for (name, read), orders in self._orders.items():
+        for name in {name for name, _ in self._orders}:
             if name in old:
-                if read is not Read.ONLY:
-                    old[name] = old[name].indexed(orders)
+                old[name] = old[name].indexed(self._lookups(name))
             else:
-                state[name] = state[name].indexed(orders)
-                self._views[name, read] = backend.view(state[name])
+                state[name] = state[name].indexed(self._lookups(name))
+                below = backend.view(state[name])
+                self._views.update({(name, read): below for read in (Read.HERE, Read.THERE, Read.BOTH)})
+
+    def _lookups(self, name: str) -> set[Order]:
+        """The orders that standing versions of a relation are looked up by."""
+        reads = (Read.HERE, Read.THERE, Read.BOTH)
+        return set().union(*(self._orders.get((name, read), ()) for read in reads))
 
 
 def first_facts(

@@ -33,15 +33,17 @@ class Work:
     """One epoch under way.
 
     `old` has every relation as it was; `new` has those that are up to date already, `changes` how they changed.
-    `explicit` has the explicit facts of every relation after the epoch, `explicit_changes` how they changed.
+    `explicit` has the explicit facts of every relation after the epoch, `explicit_before` those before it,
+    `explicit_changes` the difference.
     `on_round` is told the stratum's rounds as they happen, and may raise to abandon the epoch.
     """
 
     program: CheckedProgram
     backend: Backend
     plans: Plans
-    old: Mapping[str, Version]
+    old: dict[str, Version]
     explicit: Mapping[str, Version]
+    explicit_before: Mapping[str, Version]
     explicit_changes: Mapping[str, Change]
     on_round: Callable[[int, int], None]
     new: dict[str, Version] = field(default_factory=dict)

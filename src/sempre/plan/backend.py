@@ -15,7 +15,8 @@ from sempre.plan.planner import Statistics
 
 # What these are is the backend's business; strategies only pass them around.
 Rows: TypeAlias = Any  # distinct rows of one relation; len() is known
-Counted: TypeAlias = Any  # rows with a number of instances each
+Counted: TypeAlias = Any  # rows with a number of instances each: rows(), negated()
+Tally: TypeAlias = Any  # an immutable map from rows to numbers: adding(counted), entries()
 View: TypeAlias = Any  # what a plan reads
 Executable: TypeAlias = Any  # a plan, ready to run
 Views: TypeAlias = Mapping[tuple[str, Read], View]
@@ -41,8 +42,8 @@ class Backend(Protocol):
 
     def version(self, rows: Rows, orders: Iterable[Order] = ()) -> Version: ...
 
-    def view(self, *versions: Version) -> View:
-        """The union of disjoint versions."""
+    def view(self, *versions: Version, without: Version | None = None) -> View:
+        """The union of disjoint versions; `without` is taken out of the first, which has all of it."""
         ...
 
     def derive(self, relation: str, plans: Sequence[Executable], views: Views, known: Version) -> Rows:
@@ -63,6 +64,18 @@ class Backend(Protocol):
         """The sums of the numbers of instances."""
         ...
 
+    def tally(self, relation: str) -> Tally:
+        """A map from facts to numbers, all zero."""
+        ...
+
+    def positive(self, tally: Tally, rows: Rows) -> Rows:
+        """The rows whose number is above zero."""
+        ...
+
+    def zero(self, tally: Tally, rows: Rows) -> Rows:
+        """The rows whose number is zero."""
+        ...
+
     def once(self, rows: Rows) -> Counted:
         """Rows that count one each."""
         ...
@@ -73,6 +86,14 @@ class Backend(Protocol):
 
     def improvement(self, relation: str, rows: Rows, version: Version) -> tuple[Rows, Rows]:
         """The best rows that beat what `version` has for their groups, and the rows they replace."""
+        ...
+
+    def groups(self, relation: str, rows: Rows) -> Rows:
+        """One row for each group of a relation with an aggregate; every row, of any other relation."""
+        ...
+
+    def group_rows(self, relation: str, groups: Rows, version: Version) -> Rows:
+        """The rows of `version` in these groups; without an aggregate, those that are among them."""
         ...
 
     def totals(self, relation: str, counted: Counted) -> Rows:

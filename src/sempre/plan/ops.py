@@ -8,6 +8,10 @@ database: new and old to find what was gained, old and new to find what was lost
 round's facts in semi-naive evaluation. Each such instance is found exactly once, by the plan of the first literal, in
 rule order, that does not hold there: literals left of the pivot hold in both states, the pivot holds here only, what
 stands right of it holds here. In which order the steps are taken does not matter.
+
+A negation or an aggregate can be the pivot too. Its change is not a set of rows, so such a plan starts from the rows
+that changed in one of the relations it reads, takes what they say about the shared variables, completes that to full
+instances, and keeps those for which it holds here and not there.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ Order = tuple[int, ...]
 
 
 class Read(Enum):
-    """Which version of a relation a step reads: that here, that there, what both have, or what only here has."""
+    """Which version of a relation a step reads: that here, that there, what both have, what only here
+    has, or what only one of the two has."""
 
     # Views are looked up by version in every round: the identity is enough, and quick.
     __hash__ = object.__hash__
@@ -31,6 +36,7 @@ class Read(Enum):
     THERE = "there"
     BOTH = "both"
     ONLY = "only"
+    CHANGED = "changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,32 +88,65 @@ class TakeApart:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Keep the rows for which the nested steps find nothing."""
+    """Keep the rows for which the nested steps find nothing.
+
+    With `there`, the same steps reading the other state, they must find nothing there either; with `flips`, they must
+    find something there.
+    """
 
     literal: Not
     steps: tuple[Step, ...]
+    there: tuple[Step, ...]
+    flips: bool
     live: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """Bind (or check, if bound) the result of an aggregate over what the nested steps find for each row."""
+    """Bind (or check, if bound) the result of an aggregate over what the nested steps find for each row.
+
+    With `there`, the result there must be the same; with `flips`, it must differ or not exist.
+    """
 
     literal: Fold
     steps: tuple[Step, ...]
+    there: tuple[Step, ...]
+    flips: bool
     test: bool
     live: frozenset[str]
 
 
-Step: TypeAlias = Probe | Filter | Assign | TakeApart | Absent | Reduce
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Keep each binding of the live variables once."""
+
+    live: frozenset[str]
+
+
+Step: TypeAlias = Probe | Filter | Assign | TakeApart | Absent | Reduce | Distinct
+
+
+@dataclass(frozen=True, slots=True)
+class Pivot:
+    """What a plan starts from.
+
+    `literal` is the body literal that holds here only; for a negation or an aggregate, `inner` is which of the atoms in
+    it (counted through all nesting) the changed rows are of. `HEAD` starts from given facts of the head relation.
+    """
+
+    literal: int
+    inner: int = -1
+
+
+HEAD = Pivot(-1)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to evaluate `rule`. `pivot` is the body literal that holds here only, or None to evaluate all of it here."""
+    """How to evaluate `rule`; without a pivot, all of it here."""
 
     rule: NormalRule
-    pivot: int | None
+    pivot: Pivot | None
     steps: tuple[Step, ...]
 
     @property
@@ -126,13 +165,24 @@ def probes(steps: tuple[Step, ...]) -> list[Probe]:
         if isinstance(step, Probe):
             found.append(step)
         elif isinstance(step, Absent | Reduce):
-            found += probes(step.steps)
+            found += probes(step.steps) + probes(step.there)
     return found
 
 
 def matches(body: tuple[object, ...]) -> list[int]:
     """The positions of the positive atoms of a body."""
     return [index for index, literal in enumerate(body) if isinstance(literal, Match)]
+
+
+def nested_matches(literal: Not | Fold) -> list[Match]:
+    """The atoms of a negation or an aggregate, through all nesting."""
+    found: list[Match] = []
+    for inner in literal.body:
+        if isinstance(inner, Match):
+            found.append(inner)
+        elif isinstance(inner, Not | Fold):
+            found += nested_matches(inner)
+    return found
 
 
 def relations_of(body: tuple[Literal, ...]) -> set[str]:

@@ -7,6 +7,7 @@ that everything else let through.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,7 +15,9 @@ from typing import Protocol
 from sempre.analysis.model import Call, Compare, Const, Expr, Fold, Literal, Match, NormalRule, Not, Unpack, Var
 from sempre.kernel.functors import can_fail
 from sempre.plan.indexes import Orders
-from sempre.plan.ops import Absent, Assign, Filter, Plan, Probe, Read, Reduce, Step, TakeApart
+from sempre.plan.ops import (
+    HEAD, Absent, Assign, Distinct, Filter, Pivot, Plan, Probe, Read, Reduce, Step, TakeApart, nested_matches,
+)  # fmt: skip
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -29,27 +32,110 @@ class Statistics(Protocol):
         ...
 
 
-def reads_for(body: Sequence[Literal], pivot: int | None) -> tuple[Read, ...]:
-    """The version each literal reads: both left of the pivot, here right of it; without a pivot all here."""
-    if pivot is None:
-        return (Read.HERE,) * len(body)
-    return tuple(
-        Read.BOTH if index < pivot else Read.ONLY if index == pivot else Read.HERE for index in range(len(body))
-    )
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which state a literal is evaluated in: the version its atom reads, and for nested bodies whether it must hold
+    there as well (`both`) or must not (`flips`)."""
+
+    read: Read
+    both: bool = False
+    flips: bool = False
 
 
-def plan_rule(rule: NormalRule, pivot: int | None, statistics: Statistics, orders: Orders) -> Plan:
-    """The plan of `rule` with this pivot."""
-    reads = reads_for(rule.body, pivot)
+def readings(rule: NormalRule, pivot: Pivot | None, recursive: frozenset[str]) -> list[Reading]:
+    """How each literal is read, given the pivot and the relations of the rule's stratum.
+
+    When the pivot is of the rule's own stratum, everything below must hold in both states, whichever side it stands on.
+    Otherwise literals left of the pivot hold in both states and those right of it here.
+    """
+    if pivot is None or pivot is HEAD:
+        return [Reading(Read.HERE) for _ in rule.body]
+    chosen = rule.body[pivot.literal]
+    if isinstance(chosen, Match) and chosen.relation in recursive:
+        reads = reads_for(len(rule.body), pivot.literal)
+        return [
+            Reading(read if isinstance(literal, Match) and literal.relation in recursive else Read.BOTH, both=True)
+            for literal, read in zip(rule.body, reads, strict=True)
+        ]
+    found = []
+    for index, read in enumerate(reads_for(len(rule.body), pivot.literal)):
+        found.append(Reading(read, both=index < pivot.literal, flips=index == pivot.literal))
+    return found
+
+
+def reads_for(size: int, pivot: int) -> list[Read]:
+    """The version each atom reads: both left of the pivot, here right of it."""
+    return [Read.BOTH if index < pivot else Read.ONLY if index == pivot else Read.HERE for index in range(size)]
+
+
+def plan_rule(
+    rule: NormalRule,
+    pivot: Pivot | None,
+    statistics: Statistics,
+    orders: Orders,
+    recursive: frozenset[str] = NOTHING,
+    ignored: int | None = None,
+) -> Plan:
+    """The plan of `rule` with this pivot.
+
+    `recursive` are the relations of the rule's stratum. A plan from the head ignores column `ignored` of the given
+    facts: with an aggregate in the head, they stand for their groups.
+    """
+    body = list(rule.body)
+    how = readings(rule, pivot, recursive)
     needed = frozenset(name for arg in rule.args for name in variables(arg))
-    first = None if pivot is None else pivot
-    steps = order_steps(rule.body, reads, NOTHING, needed, statistics, orders, first)
+    seed: Match | None = None
+    if pivot is HEAD:
+        seed, tests = _head_seed(rule, ignored)
+        body += tests
+        how += [Reading(Read.HERE)] * len(tests)
+        body.append(seed)
+        how.append(Reading(Read.ONLY))
+    elif pivot is not None and pivot.inner >= 0:
+        seed, earlier = _nested_seed(rule, pivot)
+        body += [*earlier, seed]
+        how += [Reading(Read.CHANGED)] * (len(earlier) + 1)
+    first = len(body) - 1 if seed is not None else None if pivot is None else pivot.literal
+    steps = order_steps(body, how, NOTHING, needed, statistics, orders, first)
+    if pivot is not None and pivot.inner >= 0:
+        steps = (steps[0], Distinct(steps[0].live), *steps[1:])
     return Plan(rule, pivot, steps)
+
+
+def _head_seed(rule: NormalRule, ignored: int | None) -> tuple[Match, list[Compare]]:
+    """An atom over given facts of the head relation, and tests that what the rule derives is such a fact."""
+    args: list[Var | Const] = []
+    tests: list[Compare] = []
+    for column, arg in enumerate(rule.args):
+        if column == ignored or not isinstance(arg, Var | Const):
+            args.append(Var(f"#head{column}"))
+            if column != ignored:
+                assert isinstance(arg, Call)
+                tests.append(Compare("=", Var(f"#head{column}"), arg, arg.kind, arg.span))
+        else:
+            args.append(arg)
+    return Match(rule.relation, tuple(args)), tests
+
+
+def _nested_seed(rule: NormalRule, pivot: Pivot) -> tuple[Match, list[Not]]:
+    """The atom whose changed rows a nested pivot starts from, and what keeps earlier atoms' candidates out."""
+    literal = rule.body[pivot.literal]
+    assert isinstance(literal, Not | Fold)
+    shared = {var.name for var in literal.shared}
+    fresh = (Var(f"#{n}") for n in itertools.count())
+    atoms = [
+        Match(atom.relation, tuple(a if isinstance(a, Const) or a.name in shared else next(fresh) for a in atom.args))
+        for atom in nested_matches(literal)[: pivot.inner + 1]
+    ]
+    earlier = [
+        Not((atom,), tuple(Var(name) for name in sorted(binding(atom) & shared))) for atom in atoms[:-1]
+    ]
+    return atoms[-1], earlier
 
 
 def order_steps(
     body: Sequence[Literal],
-    reads: Sequence[Read],
+    how: Sequence[Reading],
     bound: frozenset[str],
     needed: frozenset[str],
     statistics: Statistics,
@@ -66,7 +152,7 @@ def order_steps(
         todo.remove(pick)
         chosen.append(pick)
         known |= binding(body[pick])
-    return _with_liveness(body, reads, chosen, bound, needed, statistics, orders)
+    return _with_liveness(body, how, chosen, bound, needed, statistics, orders)
 
 
 def _next(body: Sequence[Literal], todo: list[int], known: frozenset[str], statistics: Statistics) -> int:
@@ -197,7 +283,7 @@ def reading(literal: Literal) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    read: Read
+    how: Reading
     known: frozenset[str]
     live: frozenset[str]
     statistics: Statistics
@@ -206,7 +292,7 @@ class _Context:
 
 def _with_liveness(
     body: Sequence[Literal],
-    reads: Sequence[Read],
+    how: Sequence[Reading],
     chosen: Sequence[int],
     bound: frozenset[str],
     needed: frozenset[str],
@@ -220,7 +306,7 @@ def _with_liveness(
     lives.reverse()
     steps, known = [], bound
     for index, live in zip(chosen, lives, strict=True):
-        steps.append(_step(body[index], _Context(reads[index], known, live, statistics, orders)))
+        steps.append(_step(body[index], _Context(how[index], known, live, statistics, orders)))
         known |= binding(body[index])
     return tuple(steps)
 
@@ -235,17 +321,24 @@ def _step(literal: Literal, context: _Context) -> Step:
         return Filter(literal, context.live)
     if isinstance(literal, Unpack):
         return TakeApart(literal, binding(literal) - context.known, context.live)
+    needed = NOTHING if isinstance(literal, Not) or literal.expr is None else variables(literal.expr)
+    # A body nested in a nested one reads the state that the outer one reads.
+    read = context.how.read if context.how.read in (Read.CHANGED, Read.THERE) else Read.HERE
+    steps = _nested_steps(literal, needed, read, context)
+    compares = context.how.both or context.how.flips
+    there = _nested_steps(literal, needed, Read.THERE, context) if compares else ()
     if isinstance(literal, Not):
-        return Absent(literal, _nested_steps(literal, NOTHING, context), context.live)
-    needed = NOTHING if literal.expr is None else variables(literal.expr)
-    steps = _nested_steps(literal, needed, context)
-    return Reduce(literal, steps, literal.result.name in context.known, context.live)
+        return Absent(literal, steps, there, context.how.flips, context.live)
+    test = literal.result.name in context.known
+    return Reduce(literal, steps, there, context.how.flips, test, context.live)
 
 
-def _nested_steps(literal: Not | Fold, needed: frozenset[str], context: _Context) -> tuple[Step, ...]:
+def _nested_steps(
+    literal: Not | Fold, needed: frozenset[str], read: Read, context: _Context
+) -> tuple[Step, ...]:
     shared = frozenset(var.name for var in literal.shared)
-    reads = (Read.HERE,) * len(literal.body)
-    return order_steps(literal.body, reads, shared, needed, context.statistics, context.orders)
+    how = [Reading(read)] * len(literal.body)
+    return order_steps(literal.body, how, shared, needed, context.statistics, context.orders)
 
 
 def _probe(match: Match, context: _Context) -> Probe:
@@ -263,4 +356,4 @@ def _probe(match: Match, context: _Context) -> Probe:
     order = context.orders.serving(match.relation, frozenset(bound))
     lookup = tuple(match.args[column] for column in order[: len(bound)])
     binds = tuple((column, Var(name)) for name, column in first.items() if name in context.live)
-    return Probe(match.relation, context.read, order, lookup, binds, tuple(same), context.live)
+    return Probe(match.relation, context.how.read, order, lookup, binds, tuple(same), context.live)

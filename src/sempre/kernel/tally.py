@@ -1,0 +1,111 @@
+"""Numbers beside rows: counters that change by small amounts.
+
+A `Tally` maps rows to integers, zero where nothing is stored. Like a trace it is immutable and made of sorted runs:
+a change is a run of differences, and runs are merged, differences added up and zeros dropped, as they grow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sempre.kernel import join
+from sempre.kernel.layout import Keys, Packing, fields_covering, packing
+from sempre.kernel.run import Run
+from sempre.kernel.trace import MERGE_RATIO, SMALL_RUN, RowSet, within
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Distinct rows, sorted, with a number each, never zero."""
+
+    packing: Packing
+    keys: Keys
+    weights: join.Weights
+
+    def __len__(self) -> int:
+        return int(self.keys.size)
+
+    def rows(self) -> RowSet:
+        return RowSet(self.packing, self.keys)
+
+    def negated(self) -> Counted:
+        return Counted(self.packing, self.keys, -self.weights)
+
+    def repacked(self, target: Packing) -> Counted:
+        return Counted(target, self.rows().repacked(target).keys, self.weights)
+
+
+def _narrow(weights: join.Weights) -> join.Weights:
+    """Counters are small: four bytes hold nearly all of them."""
+    if weights.size and (int(weights.max()) > np.iinfo(np.int32).max or int(weights.min()) < np.iinfo(np.int32).min):
+        return weights
+    return weights.astype(np.int32)
+
+
+class Tally:
+    """An immutable map from rows to integers."""
+
+    __slots__ = ("_runs", "packing")
+
+    def __init__(self, packing: Packing, runs: tuple[tuple[Run, join.Weights], ...] = ()) -> None:
+        self.packing = packing
+        self._runs = runs
+
+    def adding(self, change: Counted) -> Tally:
+        """The map with these differences added."""
+        if not len(change):
+            return self
+        if change.packing is not self.packing:
+            fields = fields_covering(change.rows().columns(), self.packing.fields)
+            target = packing(fields, self.packing.order)
+            return self.widened(target)._pushed(change.repacked(target))
+        return self._pushed(change)
+
+    def _pushed(self, change: Counted) -> Tally:
+        keys, weights = change.keys, change.weights
+        runs = self._runs
+        while runs and (runs[-1][0].size <= MERGE_RATIO * keys.size or runs[-1][0].size + keys.size <= SMALL_RUN):
+            run, held = runs[-1]
+            runs = runs[:-1]
+            keys, weights = join.consolidate(np.concatenate((run.keys, keys)), np.concatenate((held, weights)))
+        return Tally(self.packing, (*runs, (Run(keys), _narrow(weights))) if keys.size else runs)
+
+    def widened(self, target: Packing) -> Tally:
+        """The same map under a packing with more room."""
+        if target is self.packing:
+            return self
+        runs = tuple(
+            (Run(target.pack(self.packing.columns(run.keys), run.size)), weights) for run, weights in self._runs
+        )
+        return Tally(target, runs)
+
+    def get(self, rows: RowSet) -> join.Weights:
+        """The number of each row."""
+        keys = rows.keys
+        found = np.zeros(keys.size, np.int64)
+        at: join.Rows | None = None
+        if rows.packing is not self.packing:
+            columns = rows.columns()
+            at = np.flatnonzero(within(columns, self.packing.fields)) if columns else np.arange(keys.size)
+            keys = self.packing.pack([column[at] for column in columns], at.size)
+        for run, weights in self._runs:
+            positions = run.keys.searchsorted(keys)
+            np.minimum(positions, run.size - 1, out=positions)
+            hit = np.flatnonzero(run.keys.take(positions) == keys)
+            if hit.size:
+                found[hit if at is None else at[hit]] += weights.take(positions[hit])
+        return found
+
+    def entries(self) -> Counted:
+        """All rows whose number is not zero."""
+        if not self._runs:
+            return Counted(self.packing, np.empty(0, self.packing.dtype), np.empty(0, np.int64))
+        keys = np.concatenate([run.keys for run, _ in self._runs])
+        weights = np.concatenate([weights.astype(np.int64) for _, weights in self._runs])
+        return Counted(self.packing, *join.consolidate(keys, weights))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(run.keys.nbytes) + int(weights.nbytes) for run, weights in self._runs)
