@@ -175,7 +175,8 @@ class Packing:
         for word in self._words:
             known = [prefix[p] for p, _ in word if p < len(prefix)]
             low = self._pack_word(word, known, size)
-            free = self.shifts[word[len(known) - 1][0]] if known else WORD_BITS
+            # A word that is known to its last column is the same in both bounds, its unused bits included.
+            free = 0 if len(known) == len(word) else self.shifts[word[len(known) - 1][0]] if known else WORD_BITS
             lows.append(low)
             highs.append(low | np.uint64((1 << free) - 1))
         return self._words_to_keys(lows, size), self._words_to_keys(highs, size)
