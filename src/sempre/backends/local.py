@@ -35,7 +35,7 @@ from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import Order, RowSet, Trace, View
 from sempre.kernel.values import Values
 from sempre.plan.domains import domains
-from sempre.plan.ops import Plan, Probe
+from sempre.plan.ops import Distinct, Plan, Probe
 
 # Rows of the first step that one task takes; below PARALLEL_ROWS a second thread costs more than it saves.
 SLICE_ROWS = 1 << 15
@@ -182,6 +182,8 @@ class LocalBackend:
     def prepare(self, plan: Plan) -> Prepared:
         """Compile a plan; do it once and keep the result."""
         scans = bool(plan.steps) and isinstance(plan.steps[0], Probe) and not plan.steps[0].lookup
+        if len(plan.steps) > 1 and isinstance(plan.steps[1], Distinct):
+            scans = False  # it has to see all of the first step at once
         if not scans:
             return Prepared(plan, None, Pipeline(plan.steps, self.values))
         first = plan.steps[0]

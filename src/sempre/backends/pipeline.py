@@ -497,14 +497,18 @@ def _reduce(step: Reduce, values: Values, carried: frozenset[str]) -> Runner:
 
 
 def _distinct(rows: Bindings, views: Views) -> Bindings:
-    """Each binding once; only plans that start from changed rows have this, as their second step."""
+    """Each binding once, whatever found it; the second step of plans that start from changed rows."""
     columns = list(rows.columns.values())
-    if not columns:
-        return rows.take(np.zeros(min(rows.size, 1), np.intp), frozenset())
-    order = np.lexsort(columns)
-    fresh = np.zeros(rows.size, np.bool_)
-    fresh[:1] = True
-    for column in columns:
-        ordered = column[order]
-        fresh[1:] |= ordered[1:] != ordered[:-1]
-    return rows.take(order[fresh], frozenset(rows.columns))
+    kept: join.Rows = np.zeros(min(rows.size, 1), np.intp)
+    if columns:
+        order = np.lexsort(columns)
+        fresh = np.zeros(rows.size, np.bool_)
+        fresh[:1] = True
+        for column in columns:
+            ordered = column[order]
+            fresh[1:] |= ordered[1:] != ordered[:-1]
+        kept = order[fresh]
+    once = rows.take(kept, frozenset(rows.columns))
+    if once.weights is not None:
+        once.weights = np.ones(once.size, np.int64)
+    return once

@@ -122,7 +122,7 @@ def _nested_seed(rule: NormalRule, pivot: Pivot) -> tuple[Match, list[Not]]:
     literal = rule.body[pivot.literal]
     assert isinstance(literal, Not | Fold)
     shared = {var.name for var in literal.shared}
-    fresh = (Var(f"#{n}") for n in itertools.count())
+    fresh = (Var(f"#seed{n}") for n in itertools.count())
     atoms = [
         Match(atom.relation, tuple(a if isinstance(a, Const) or a.name in shared else next(fresh) for a in atom.args))
         for atom in nested_matches(literal)[: pivot.inner + 1]
