@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.maintain.backward_forward import BackwardForward
 from sempre.maintain.dred import DRed
 from sempre.maintain.dredc import DRedC
 from sempre.maintain.planning import Plans
@@ -20,7 +21,7 @@ from sempre.maintain.strategy import Change, Outcome, Strategy, Work
 from sempre.plan.backend import Backend, Rows, Version
 from sempre.plan.ops import relations_of
 
-STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in (Recompute(), DRed(), DRedC())}
+STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in (Recompute(), DRed(), DRedC(), BackwardForward(False), BackwardForward(True))}
 
 
 @dataclass(frozen=True, slots=True)

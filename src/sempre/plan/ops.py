@@ -131,11 +131,15 @@ class Pivot:
     """What a plan starts from.
 
     `literal` is the body literal that holds here only; for a negation or an aggregate, `inner` is which of the atoms in
-    it (counted through all nesting) the changed rows are of. `HEAD` starts from given facts of the head relation.
+    it (counted through all nesting) the changed rows are of. `HEAD` starts from given facts of the head relation. With
+    `to_body`, a plan from the head gives the facts that stand at body literal `literal` instead of the head's.
+    `uniform` treats atoms of the rule's own stratum like all others, for states that differ in them and below.
     """
 
     literal: int
     inner: int = -1
+    to_body: bool = False
+    uniform: bool = False
 
 
 HEAD = Pivot(-1)
@@ -151,11 +155,22 @@ class Plan:
 
     @property
     def head(self) -> tuple[Expr, ...]:
-        return self.rule.args
+        """The arguments of the facts that the plan gives."""
+        target = self._target
+        return self.rule.args if target is None else target.args
 
     @property
     def relation(self) -> str:
-        return self.rule.relation
+        target = self._target
+        return self.rule.relation if target is None else target.relation
+
+    @property
+    def _target(self) -> Match | None:
+        if self.pivot is None or not self.pivot.to_body:
+            return None
+        literal = self.rule.body[self.pivot.literal]
+        assert isinstance(literal, Match)
+        return literal
 
 
 def probes(steps: tuple[Step, ...]) -> list[Probe]:

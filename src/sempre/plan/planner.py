@@ -48,8 +48,10 @@ def readings(rule: NormalRule, pivot: Pivot | None, recursive: frozenset[str]) -
     When the pivot is of the rule's own stratum, everything below must hold in both states, whichever side it stands on.
     Otherwise literals left of the pivot hold in both states and those right of it here.
     """
-    if pivot is None or pivot is HEAD:
+    if pivot is None or from_head(pivot):
         return [Reading(Read.HERE) for _ in rule.body]
+    if pivot.uniform:
+        recursive = NOTHING
     chosen = rule.body[pivot.literal]
     if isinstance(chosen, Match) and chosen.relation in recursive:
         reads = reads_for(len(rule.body), pivot.literal)
@@ -83,9 +85,9 @@ def plan_rule(
     """
     body = list(rule.body)
     how = readings(rule, pivot, recursive)
-    needed = frozenset(name for arg in rule.args for name in variables(arg))
+    needed = NOTHING.union(*(variables(arg) for arg in Plan(rule, pivot, ()).head))
     seed: Match | None = None
-    if pivot is HEAD:
+    if pivot is not None and from_head(pivot):
         seed, tests = _head_seed(rule, ignored)
         body += tests
         how += [Reading(Read.HERE)] * len(tests)
@@ -100,6 +102,11 @@ def plan_rule(
     if pivot is not None and pivot.inner >= 0:
         steps = (steps[0], Distinct(steps[0].live), *steps[1:])
     return Plan(rule, pivot, steps)
+
+
+def from_head(pivot: Pivot) -> bool:
+    """Whether the plan starts from given facts of the head relation."""
+    return pivot == HEAD or pivot.to_body
 
 
 def _head_seed(rule: NormalRule, ignored: int | None) -> tuple[Match, list[Compare]]:

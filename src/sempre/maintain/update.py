@@ -1,0 +1,171 @@
+"""What the updates of a stratum have in common: an overlay on the old facts, and insertion to the fixpoint.
+
+While an update runs, a relation is its old version without the facts that are dead, plus the facts that were added.
+Nothing is copied; at the end the net change is applied once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sempre.analysis.model import NormalRule, Stratum
+from sempre.maintain.planning import change_pivots, pivot_relation, pivots
+from sempre.maintain.states import STANDING, Below, ViewDict
+from sempre.maintain.strategy import Change, Outcome, Work
+from sempre.plan.backend import Counted, Executable, Rows, Tally, Version, View
+from sempre.plan.ops import Pivot, Read
+
+Job = tuple[NormalRule, Pivot]
+
+
+class StratumUpdate:
+    """One update of one stratum under way.
+
+    `dead` has the facts taken out so far, `added` those put on top of what is left (they may be dead ones that came
+    back). With `rec`, insertion counts the recursive instances of every fact.
+    """
+
+    def __init__(self, work: Work, stratum: Stratum, extra: Iterable[Job] = ()) -> None:
+        self.work = work
+        self.backend = work.backend
+        self.stratum = stratum
+        self.below = Below(work, stratum)
+        self.rec: dict[str, Tally] | None = None
+        self.rounds = 0
+        jobs = [(rule, pivot) for rule in stratum.recursive for pivot in pivots(rule, stratum.relations)]
+        changes = [(rule, pivot) for rule in stratum.recursive for pivot in change_pivots(rule, self.below.changed)]
+        extra = list(extra)
+        for rule, pivot in (*changes, *extra):
+            self.plan(rule, pivot)
+        self._ready = [(rule.relation, pivot_relation(rule, pivot), self.plan(rule, pivot)) for rule, pivot in jobs]
+        self.orders = self.below.orders([*jobs, *changes, *extra])
+        self.old: dict[str, Version] = {
+            name: work.old[name].indexed(self.orders.get(name, ())) for name in stratum.relations
+        }
+        self.dead = {name: self._empty(name) for name in stratum.relations}
+        self.added = {name: self._empty(name) for name in stratum.relations}
+
+    def plan(self, rule: NormalRule, pivot: Pivot) -> Executable:
+        return self.work.plans.delta(rule, pivot, {**self.work.old, **self.work.new})
+
+    def _empty(self, name: str) -> Version:
+        return self.backend.empty(name).indexed(self.orders.get(name, ()))
+
+    def left(self, name: str) -> View:
+        """The relation as it stands: what has survived so far, and what has been added."""
+        survived = self.backend.view(self.old[name], without=self.dead[name])
+        return survived.plus(self.added[name]) if len(self.added[name]) else survived
+
+    def only(self, rows: Rows, name: str) -> View:
+        """A view of a front, ready to be a pivot."""
+        return self.backend.view(self.backend.version(rows, self.orders.get(name, ())))
+
+    def note_round(self, front: Mapping[str, Rows]) -> None:
+        self.rounds += 1
+        self.work.on_round(self.rounds, sum(map(len, front.values())))
+
+    def plans_for(self, front: Mapping[str, Rows]) -> dict[str, list[Executable]]:
+        """The delta plans, by head, whose pivot reads a relation of the front."""
+        found: dict[str, list[Executable]] = {}
+        for head, reads, executable in self._ready:
+            if reads in front:
+                found.setdefault(head, []).append(executable)
+        return found
+
+    def lost(self) -> tuple[dict[str, Counted], dict[str, Counted], dict[str, Rows]]:
+        """Instances that the change below breaks, nonrecursive and recursive, and explicit facts that went."""
+        own = {name: self.backend.view(version) for name, version in self.old.items()}
+        nonrecursive = self.below.difference(self.stratum.nonrecursive, gained=False, own={})
+        recursive = self.below.difference(self.stratum.recursive, gained=False, own=own)
+        changes = self.work.explicit_changes
+        removed = {n: changes[n].minus for n in self.stratum.relations if n in changes and len(changes[n].minus)}
+        return nonrecursive, recursive, removed
+
+    def gained(self) -> dict[str, Counted]:
+        """Instances of nonrecursive rules that the change below makes."""
+        return self.below.difference(self.stratum.nonrecursive, gained=True, own={})
+
+    # ------------------------------------------------------------------------------------------------- deleting
+
+    def bury(self, front: Mapping[str, Rows], below: ViewDict) -> ViewDict:
+        """Take the front out; returns the views in which the instances it breaks are found."""
+        views = dict(below)
+        for name in self.stratum.relations:
+            before = self.dead[name]
+            if name in front:
+                self.dead[name] = before.adding(front[name])
+                views[name, Read.ONLY] = self.only(front[name], name)
+            views[name, Read.HERE] = self.backend.view(self.old[name], without=before)
+            views[name, Read.BOTH] = self.backend.view(self.old[name], without=self.dead[name])
+        return views
+
+    # ------------------------------------------------------------------------------------------------ inserting
+
+    def insert(self, gained: Mapping[str, Counted], again: Mapping[str, Rows]) -> None:
+        """Add what came back (`again`) and what is new, to the fixpoint."""
+        work, backend, stratum = self.work, self.backend, self.stratum
+        left = {name: self.left(name) for name in stratum.relations}
+        newly = self.below.difference(stratum.recursive, gained=True, own=left)
+        front: dict[str, Rows] = {}
+        for name in stratum.relations:
+            parts = [again[name]] if name in again else []
+            if name in newly and self.rec is not None:
+                self.rec[name] = self.rec[name].adding(newly[name])
+            for counted in (gained.get(name), newly.get(name)):
+                if counted is not None:
+                    parts.append(backend.difference(counted.rows(), left[name]))
+            if name in work.explicit_changes:
+                parts.append(backend.difference(work.explicit_changes[name].plus, left[name]))
+            if parts:
+                front[name] = backend.union(parts)
+        below = self.below.standing(self.orders)
+        while front := {name: rows for name, rows in front.items() if len(rows)}:
+            self.note_round(front)
+            front = self._insert_round(front, below)
+
+    def _insert_round(self, front: Mapping[str, Rows], below: ViewDict) -> dict[str, Rows]:
+        views = dict(below)
+        for name in self.stratum.relations:
+            views[name, Read.BOTH] = self.left(name)
+            if name in front:
+                self.added[name] = self.added[name].adding(front[name])
+                views[name, Read.ONLY] = self.only(front[name], name)
+            views[name, Read.HERE] = self.left(name)
+        following: dict[str, Rows] = {}
+        for head, plans in self.plans_for(front).items():
+            present = views[head, Read.HERE]
+            if self.rec is None:
+                following[head] = self.backend.derive(head, plans, views, present)
+            else:
+                counted = self.backend.count(head, plans, views)
+                self.rec[head] = self.rec[head].adding(counted)
+                following[head] = self.backend.difference(counted.rows(), present)
+        return following
+
+    # ---------------------------------------------------------------------------------------------- the outcome
+
+    def outcome(self, memory: object) -> Outcome:
+        changes = {name: self._net(name) for name in self.stratum.relations}
+        versions = {
+            name: self.old[name].removing(change.minus).adding(change.plus) for name, change in changes.items()
+        }
+        return Outcome(versions, changes, memory, self.rounds)
+
+    def _net(self, name: str) -> Change:
+        added, dead = self.added[name], self.dead[name]
+        return Change(self.backend.difference(added.rows(), dead), self.backend.difference(dead.rows(), added))
+
+
+def own_views(update: StratumUpdate, below: ViewDict, own: Mapping[str, View]) -> ViewDict:
+    """Views of one state: `below`, and `own` for the relations of the stratum."""
+    views = dict(below)
+    for name in update.stratum.relations:
+        views.update({(name, read): own[name] for read in STANDING})
+    return views
+
+
+def heads(parts: Sequence[Mapping[str, Counted]], name: str) -> list[Rows]:
+    """The facts of one relation in several sets of counted instances."""
+    return [counted[name].rows() for counted in parts if name in counted]
+
+
