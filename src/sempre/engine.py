@@ -15,13 +15,14 @@ from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.maintain.backward_forward import BackwardForward
 from sempre.maintain.dred import DRed
 from sempre.maintain.dredc import DRedC
+from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
 from sempre.maintain.recompute import Recompute
 from sempre.maintain.strategy import Change, Outcome, Strategy, Work
 from sempre.plan.backend import Backend, Rows, Version
 from sempre.plan.ops import relations_of
 
-STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in (Recompute(), DRed(), DRedC(), BackwardForward(False), BackwardForward(True))}
+STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in (Recompute(), DRed(), DRedC(), BackwardForward(False), BackwardForward(True), ByIteration(False), ByIteration(True))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state after an epoch: every relation, its explicit facts, and what the strategies remember."""
+    """The state after an epoch: every relation, its explicit facts, and what the strategies remember.
+
+    `blank` before anything was evaluated, or again while there are no facts at all: then an epoch starts from scratch.
+    """
 
     epoch: int
+    blank: bool
     versions: Mapping[str, Version]
     explicit: Mapping[str, Version]
     memories: Mapping[int, Any]
@@ -92,7 +97,7 @@ class Engine:
     def __post_init__(self) -> None:
         self.plans = Plans(self.program, self.backend)
         nothing = {name: self.backend.empty(name) for name in self.program.relations}
-        self.snapshot = Snapshot(-1, nothing, nothing, {})
+        self.snapshot = Snapshot(-1, True, nothing, nothing, {})
 
     @property
     def is_empty(self) -> bool:
@@ -126,8 +131,8 @@ class Engine:
             memories[stratum.index], report = self._stratum(work, stratum, before, started)
             if report is not None:
                 reports.append(report)
-        self.snapshot = Snapshot(before.epoch + 1, work.new, self._shared(pending.explicit, work.new), memories)
-        why = "first materialization" if before.epoch < 0 else "chosen"
+        self.snapshot = Snapshot(before.epoch + 1, False, work.new, self._shared(pending.explicit, work.new), memories)
+        why = "first materialization" if before.blank else "chosen"
         return EpochResult(
             work.changes,
             self.strategy,
@@ -170,7 +175,7 @@ class Engine:
         self, work: Work, stratum: Stratum, before: Snapshot, started: float
     ) -> tuple[Any, StratumReport | None]:
         """Bring one stratum up to date in `work`; skips it when nothing it reads has changed."""
-        first = before.epoch < 0
+        first = before.blank
         memory = before.memories.get(stratum.index)
         if not first and not self._touched(work, stratum):
             work.new.update({name: before.versions[name] for name in stratum.relations})

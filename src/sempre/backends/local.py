@@ -241,6 +241,18 @@ class LocalBackend:
         keys = np.concatenate([RowSet(part.packing, part.keys).repacked(layout).keys for part in parts])
         return Counted(layout, *join.consolidate(keys, np.concatenate([part.weights for part in parts])))
 
+    def restricted(self, counted: Counted, rows: RowSet) -> Counted:
+        """What is counted of these rows."""
+        keep = Trace.of(rows).contains(counted.rows())
+        return Counted(counted.packing, counted.keys[keep], counted.weights[keep])
+
+    def excluded(self, counted: Counted, view: View | Trace) -> Counted:
+        """What is counted of rows outside the view."""
+        if not len(counted) or not len(view):
+            return counted
+        keep = ~view.contains(counted.rows())
+        return Counted(counted.packing, counted.keys[keep], counted.weights[keep])
+
     def tally(self, relation: str) -> Tally:
         """A map from facts to numbers, all zero."""
         return Tally(self.empty(relation).packing)

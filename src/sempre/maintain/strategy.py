@@ -17,6 +17,10 @@ from sempre.maintain.planning import Plans
 from sempre.plan.backend import Backend, Rows, Version
 
 
+class Abandoned(Exception):
+    """An update gave up, and why: maintaining would cost more than starting again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """The net change of one relation: rows that came and rows that went."""
@@ -35,7 +39,7 @@ class Work:
     `old` has every relation as it was; `new` has those that are up to date already, `changes` how they changed.
     `explicit` has the explicit facts of every relation after the epoch, `explicit_before` those before it,
     `explicit_changes` the difference.
-    `on_round` is told the stratum's rounds as they happen, and may raise to abandon the epoch.
+    `notes` says what strategies decided on the way. `on_round` is told the stratum's rounds as they happen, and may raise to abandon the epoch.
     """
 
     program: CheckedProgram
@@ -48,6 +52,7 @@ class Work:
     on_round: Callable[[int, int], None]
     new: dict[str, Version] = field(default_factory=dict)
     changes: dict[str, Change] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

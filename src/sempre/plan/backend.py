@@ -64,6 +64,14 @@ class Backend(Protocol):
         """The sums of the numbers of instances."""
         ...
 
+    def restricted(self, counted: Counted, rows: Rows) -> Counted:
+        """What is counted of these rows."""
+        ...
+
+    def excluded(self, counted: Counted, view: View) -> Counted:
+        """What is counted of rows outside the view."""
+        ...
+
     def tally(self, relation: str) -> Tally:
         """A map from facts to numbers, all zero."""
         ...
