@@ -22,7 +22,18 @@ from sempre.maintain.strategy import Change, Outcome, Strategy, Work
 from sempre.plan.backend import Backend, Rows, Version
 from sempre.plan.ops import relations_of
 
-STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in (Recompute(), DRed(), DRedC(), BackwardForward(False), BackwardForward(True), ByIteration(False), ByIteration(True))}
+STRATEGIES: dict[str, Strategy] = {
+    strategy.name: strategy
+    for strategy in (
+        Recompute(),
+        DRed(),
+        DRedC(),
+        BackwardForward(False),
+        BackwardForward(True),
+        ByIteration(False),
+        ByIteration(True),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,9 +48,7 @@ class _Update:
         self._rules = (*stratum.nonrecursive, *stratum.recursive)
         rounds = [(rule, pivot) for rule in stratum.recursive for pivot in pivots(rule, stratum.relations)]
         changes = [(rule, pivot) for rule in stratum.recursive for pivot in change_pivots(rule, self._below.changed)]
-        self._ready = [
-            (rule.relation, pivot_relation(rule, pivot), self._plan(rule, pivot)) for rule, pivot in rounds
-        ]
+        self._ready = [(rule.relation, pivot_relation(rule, pivot), self._plan(rule, pivot)) for rule, pivot in rounds]
         self._backward = {rule.number: self._plan(rule, HEAD) for rule in self._rules}
         for rule, pivot in changes:
             self._plan(rule, pivot)

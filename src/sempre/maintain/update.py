@@ -146,9 +146,7 @@ class StratumUpdate:
 
     def outcome(self, memory: object) -> Outcome:
         changes = {name: self._net(name) for name in self.stratum.relations}
-        versions = {
-            name: self.old[name].removing(change.minus).adding(change.plus) for name, change in changes.items()
-        }
+        versions = {name: self.old[name].removing(change.minus).adding(change.plus) for name, change in changes.items()}
         return Outcome(versions, changes, memory, self.rounds)
 
     def _net(self, name: str) -> Change:
@@ -167,5 +165,3 @@ def own_views(update: StratumUpdate, below: ViewDict, own: Mapping[str, View]) -
 def heads(parts: Sequence[Mapping[str, Counted]], name: str) -> list[Rows]:
     """The facts of one relation in several sets of counted instances."""
     return [counted[name].rows() for counted in parts if name in counted]
-
-

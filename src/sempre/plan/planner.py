@@ -134,9 +134,7 @@ def _nested_seed(rule: NormalRule, pivot: Pivot) -> tuple[Match, list[Not]]:
         Match(atom.relation, tuple(a if isinstance(a, Const) or a.name in shared else next(fresh) for a in atom.args))
         for atom in nested_matches(literal)[: pivot.inner + 1]
     ]
-    earlier = [
-        Not((atom,), tuple(Var(name) for name in sorted(binding(atom) & shared))) for atom in atoms[:-1]
-    ]
+    earlier = [Not((atom,), tuple(Var(name) for name in sorted(binding(atom) & shared))) for atom in atoms[:-1]]
     return atoms[-1], earlier
 
 
@@ -340,9 +338,7 @@ def _step(literal: Literal, context: _Context) -> Step:
     return Reduce(literal, steps, there, context.how.flips, test, context.live)
 
 
-def _nested_steps(
-    literal: Not | Fold, needed: frozenset[str], read: Read, context: _Context
-) -> tuple[Step, ...]:
+def _nested_steps(literal: Not | Fold, needed: frozenset[str], read: Read, context: _Context) -> tuple[Step, ...]:
     shared = frozenset(var.name for var in literal.shared)
     how = [Reading(read)] * len(literal.body)
     return order_steps(literal.body, how, shared, needed, context.statistics, context.orders)
