@@ -16,6 +16,7 @@ import numpy as np
 from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
 from sempre.backends import best
 from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute
+from sempre.backends.walk import Walked, is_walkable, walk
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel import join
 from sempre.kernel.functors import Fault
@@ -49,6 +50,13 @@ class Prepared:
     plan: Plan
     scan: Scan | None
     pipeline: Pipeline
+    _walkable: tuple[frozenset[str], bool] | None = None
+
+    def walkable(self, own: frozenset[str]) -> bool:
+        """Whether the plan can be walked in a stratum of these relations."""
+        if self._walkable is None or self._walkable[0] != own:
+            self._walkable = (own, is_walkable(self.plan, own))
+        return self._walkable[1]
 
 
 class LocalBackend:
@@ -268,6 +276,20 @@ class LocalBackend:
     def once(self, rows: RowSet) -> Counted:
         """Rows that count one each."""
         return Counted(rows.packing, rows.keys, np.ones(len(rows), np.int64))
+
+    def walk(
+        self,
+        front: Mapping[str, RowSet],
+        plans: Sequence[Prepared],
+        views: Views,
+        present: Mapping[str, View],
+        deleting: Mapping[str, Tally] | None,
+    ) -> Walked | None:
+        """Follow delta plans from a small front, row by row, or None where arrays have to do it."""
+        own = frozenset(present)
+        if not all(prepared.walkable(own) for prepared in plans):
+            return None
+        return walk(front, [prepared.plan for prepared in plans], views, present, deleting, self.values)
 
     # -------------------------------------------------------------------------------------- aggregates in heads
 

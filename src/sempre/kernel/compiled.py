@@ -15,8 +15,11 @@ from typing import Any
 WORTH_ROWS = 1 << 11
 # This many rows in calls that would have been worth it start the loading.
 LOAD_ROWS = 1 << 24
+# A round too small to be worth it counts as this many: long chains are real work too.
+ROUND_ROWS = 1 << 16
 
 _loops: Any = None
+_walker: Any = None
 _loading: threading.Thread | None = None
 _lock = threading.Lock()
 _seen = 0
@@ -29,6 +32,14 @@ def loops(size: int) -> Any:
     if _loops is None:
         _notice(size)
     return _loops
+
+
+def walker() -> Any:
+    """The compiled walker if it is loaded, else None; asking for it often starts the loading."""
+    if _loops is None:
+        _notice(ROUND_ROWS)
+        return None
+    return _walker
 
 
 def _notice(size: int) -> None:
@@ -50,8 +61,9 @@ def load(wait: bool = False) -> None:
 
 
 def _load() -> None:
-    global _loops
-    from sempre.kernel import loops
+    global _loops, _walker
+    from sempre.kernel import loops, walker
 
     loops.warm()
-    _loops = loops
+    walker.warm()
+    _walker, _loops = walker, loops

@@ -22,7 +22,7 @@ from sempre.maintain.recompute import materialize
 from sempre.maintain.states import STANDING, Below
 from sempre.maintain.strategy import Outcome, Work
 from sempre.maintain.update import StratumUpdate, heads
-from sempre.plan.backend import Counted, Rows, Tally, Version
+from sempre.plan.backend import Counted, Rows, Tally, Version, Walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,10 @@ def _overdelete(
     below = update.below.compared(update.orders, gained=False)
     while front := {name: rows for name, rows in front.items() if len(rows)}:
         update.note_round(front)
+        walked = update.walk(front, below, nonrec)
+        if walked is not None:
+            front = _bury_walked(update, front, walked)
+            continue
         views = update.bury(front, below)
         following: dict[str, Rows] = {}
         for head, plans in update.plans_for(front).items():
@@ -90,6 +94,15 @@ def _overdelete(
             rec[head] = rec[head].adding(counted.negated())
             following[head] = backend.difference(backend.zero(nonrec[head], counted.rows()), update.dead[head])
         front = following
+
+
+def _bury_walked(update: StratumUpdate, front: Mapping[str, Rows], walked: Walk) -> dict[str, Rows]:
+    assert update.rec is not None
+    for name in update.stratum.relations:
+        went = [walked.followed[name], *([front[name]] if name in front else [])]
+        update.dead[name] = update.dead[name].adding(update.backend.union(went))
+        update.rec[name] = update.rec[name].adding(walked.counts[name].negated())
+    return dict(walked.pending)
 
 
 def changed_nonrec(

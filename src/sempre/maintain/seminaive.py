@@ -18,6 +18,10 @@ from sempre.plan.ops import Order, Pivot, Read
 
 Round = Callable[[int, int], None]
 
+# After this many rounds, deltas of at most this many rows are followed row by row where that is possible.
+WALK_AFTER = 3
+WALK_FRONT = 512
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -74,12 +78,33 @@ class Fixpoint:
         while delta:
             if self._jobs and self._outgrown(old, delta):
                 self._prepare(state, old, delta)
+            walked = self._walk(old, delta)
+            if walked is not None:
+                delta = walked
+                continue
             new = self._advance(old, delta)
             self.rounds += 1
             self._on_round(self.rounds, sum(len(rows) for rows in delta.values()))
             following = self._step(old, new, delta) if self._jobs else {}
             old, delta = new, following
         state.update(old)
+
+    def _walk(self, old: dict[str, Version], delta: dict[str, Rows]) -> dict[str, Rows] | None:
+        """Follow a small delta row by row, once rounds have been small for a while; adds to `old` what it found."""
+        if self.rounds < WALK_AFTER or self._keeps_best or sum(map(len, delta.values())) > WALK_FRONT:
+            return None
+        plans = [executable for ready in self._ready.values() for _, executable in ready]
+        present = {name: self._backend.view(version) for name, version in old.items()}
+        walked = self._backend.walk(delta, plans, self._views, present, None)
+        if walked is None:
+            return None
+        self.rounds += 1
+        for name in old:
+            came = [walked.followed[name], *([delta[name]] if name in delta else [])]
+            old[name] = old[name].adding(self._backend.union(came))
+            self.touched[name] += came
+        self._on_round(self.rounds, sum(map(len, walked.followed.values())))
+        return {name: rows for name, rows in walked.pending.items() if len(rows)}
 
     def _advance(self, old: dict[str, Version], delta: dict[str, Rows]) -> dict[str, Version]:
         """The versions with `delta`; rows that it replaces leave `old`, rows that do not improve leave `delta`."""

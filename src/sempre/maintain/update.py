@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
+from sempre.maintain.seminaive import WALK_AFTER, WALK_FRONT
 from sempre.maintain.states import STANDING, Below, ViewDict
 from sempre.maintain.strategy import Change, Outcome, Work
-from sempre.plan.backend import Counted, Executable, Rows, Tally, Version, View
+from sempre.plan.backend import Counted, Executable, Rows, Tally, Version, View, Walk
 from sempre.plan.ops import Pivot, Read
 
 Job = tuple[NormalRule, Pivot]
@@ -72,6 +73,17 @@ class StratumUpdate:
                 found.setdefault(head, []).append(executable)
         return found
 
+    def walk(self, front: Mapping[str, Rows], below: ViewDict, deleting: Mapping[str, Tally] | None) -> Walk | None:
+        """A walk from the front, once rounds have been small for a while."""
+        if self.rounds < WALK_AFTER or sum(map(len, front.values())) > WALK_FRONT:
+            return None
+        plans = [executable for _, _, executable in self._ready]
+        if deleting is None:
+            present = {name: self.left(name) for name in self.stratum.relations}
+        else:
+            present = {n: self.backend.view(self.old[n], without=self.dead[n]) for n in self.stratum.relations}
+        return self.backend.walk(front, plans, below, present, deleting)
+
     def lost(self) -> tuple[dict[str, Counted], dict[str, Counted], dict[str, Rows]]:
         """Instances that the change below breaks, nonrecursive and recursive, and explicit facts that went."""
         own = {name: self.backend.view(version) for name, version in self.old.items()}
@@ -121,7 +133,16 @@ class StratumUpdate:
         below = self.below.standing(self.orders)
         while front := {name: rows for name, rows in front.items() if len(rows)}:
             self.note_round(front)
-            front = self._insert_round(front, below)
+            walked = self.walk(front, below, None)
+            front = self._insert_round(front, below) if walked is None else self._insert_walked(front, walked)
+
+    def _insert_walked(self, front: Mapping[str, Rows], walked: Walk) -> dict[str, Rows]:
+        for name in self.stratum.relations:
+            came = [walked.followed[name], *([front[name]] if name in front else [])]
+            self.added[name] = self.added[name].adding(self.backend.union(came))
+            if self.rec is not None:
+                self.rec[name] = self.rec[name].adding(walked.counts[name])
+        return dict(walked.pending)
 
     def _insert_round(self, front: Mapping[str, Rows], below: ViewDict) -> dict[str, Rows]:
         views = dict(below)

@@ -23,6 +23,7 @@ Views: TypeAlias = Mapping[tuple[str, Read], View]
 # An immutable set of rows of one relation. Besides len(): rows(), adding(rows) for rows it lacks, removing(rows) for
 # rows it has, indexed(orders) to be quick to look up by these orders; each gives a new version.
 Version: TypeAlias = Any
+Walk: TypeAlias = Any  # followed, pending: {relation: rows}; counts: {relation: counted}
 
 
 class Backend(Protocol):
@@ -48,6 +49,23 @@ class Backend(Protocol):
 
     def derive(self, relation: str, plans: Sequence[Executable], views: Views, known: Version) -> Rows:
         """The distinct facts that the plans derive and that are not known."""
+        ...
+
+    def walk(
+        self,
+        front: Mapping[str, Rows],
+        plans: Sequence[Executable],
+        views: Views,
+        present: Mapping[str, View],
+        deleting: Mapping[str, Tally] | None,
+    ) -> Walk | None:
+        """Follow delta plans from a small front, through as many rounds as it takes, or None if that cannot be done.
+
+        Only for plans whose single atom of the stratum is the pivot. `present` is every relation of the stratum
+        without the front. Inserting, derived facts join that are not present; `deleting`, those that are and whose
+        tally is zero. The result has the facts that joined and were `followed`, those that joined and are still
+        `pending`, and the `counts` of all derived facts; nothing else happens.
+        """
         ...
 
     def union(self, sets: Sequence[Rows]) -> Rows: ...

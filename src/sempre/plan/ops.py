@@ -27,7 +27,8 @@ Order = tuple[int, ...]
 
 class Read(Enum):
     """Which version of a relation a step reads: that here, that there, what both have, what only here
-    has, or what only one of the two has."""
+    has, or what only one of the two has.
+    """
 
     # Views are looked up by version in every round: the identity is enough, and quick.
     __hash__ = object.__hash__

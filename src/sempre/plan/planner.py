@@ -16,7 +16,19 @@ from sempre.analysis.model import Call, Compare, Const, Expr, Fold, Literal, Mat
 from sempre.kernel.functors import can_fail
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import (
-    HEAD, Absent, Assign, Distinct, Filter, Pivot, Plan, Probe, Read, Reduce, Step, TakeApart, nested_matches,
+    HEAD,
+    Absent,
+    Assign,
+    Distinct,
+    Filter,
+    Pivot,
+    Plan,
+    Probe,
+    Read,
+    Reduce,
+    Step,
+    TakeApart,
+    nested_matches,
 )  # fmt: skip
 
 NOTHING: frozenset[str] = frozenset()
@@ -35,7 +47,8 @@ class Statistics(Protocol):
 @dataclass(frozen=True, slots=True)
 class Reading:
     """Which state a literal is evaluated in: the version its atom reads, and for nested bodies whether it must hold
-    there as well (`both`) or must not (`flips`)."""
+    there as well (`both`) or must not (`flips`).
+    """
 
     read: Read
     both: bool = False

@@ -1,0 +1,284 @@
+"""Delta plans as code for the kernel's walker.
+
+A plan can be walked when its only atom of the stratum is the pivot and everything else is a lookup, an absence, or a
+comparison of plain values, on narrow keys. Whatever is not walkable is left to the array operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sempre.analysis.model import Const, Expr, Kind, Var
+from sempre.backends.pipeline import Views, encode
+from sempre.kernel import compiled, join
+from sempre.kernel.layout import INT64_MAX, Packing
+from sempre.kernel.tally import Counted, Tally
+from sempre.kernel.trace import Order, RowSet, Trace, View
+from sempre.kernel.values import Values
+from sempre.plan.ops import Absent, Assign, Filter, Plan, Probe, Read, Step
+
+# Opcodes and operators of kernel/walker.py, which is imported only once it is loaded.
+SCAN, PROBE, ABSENT, COMPARE, MOVE, EMIT = range(6)
+OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
+INSERT, DELETE = 0, 1
+MORE, OVERFLOW = 1, 2
+TABLE_BITS = 17
+BUDGET = 1 << 15
+MAX_SLOTS = 60
+
+
+class NotWalkable(Exception):
+    """These plans or versions have to be evaluated otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What a walk did: facts that joined and were followed, facts that joined and were not, and all counts."""
+
+    followed: dict[str, RowSet]
+    pending: dict[str, RowSet]
+    counts: dict[str, Counted]
+
+
+def is_walkable(plan: Plan, own: frozenset[str]) -> bool:
+    """Whether the shape of a plan can be walked."""
+    first, *rest = plan.steps
+    plain = isinstance(first, Probe) and first.read is Read.ONLY and first.relation in own
+    names = {name for step in plan.steps for name in step.live}
+    return plain and len(names) < MAX_SLOTS and all(map(_plain, plan.head)) and all(_walkable(s, own) for s in rest)
+
+
+def _plain(expr: Expr) -> bool:
+    return isinstance(expr, Var | Const)
+
+
+def _walkable(step: Step, own: frozenset[str]) -> bool:
+    if isinstance(step, Probe):
+        return step.relation not in own
+    if isinstance(step, Filter):
+        test = step.test
+        ordered = test.kind is Kind.NUMBER and test.op in OPERATORS
+        return (test.op in ("=", "!=") or ordered) and _plain(test.left) and _plain(test.right)
+    if isinstance(step, Assign):
+        return _plain(step.expr)
+    if isinstance(step, Absent):
+        nested = (*step.steps, *step.there)
+        one_each = len(step.steps) == 1 and len(step.there) <= 1 and not step.flips
+        return one_each and all(isinstance(s, Probe) and not s.same and s.relation not in own for s in nested)
+    return False
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Collects code, sources and runs; keeps the arrays alive whose addresses it has taken."""
+
+    values: Values
+    views: Views
+    code: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    sources: list[tuple[int, int]] = field(default_factory=list)
+    parts: list[tuple[int, int, int, int]] = field(default_factory=list)
+    runs: list[tuple[int, int]] = field(default_factory=list)
+    slots: dict[str, int] = field(default_factory=dict)
+    _known: dict[tuple[int, Order], tuple[int, Packing]] = field(default_factory=dict)
+
+    def source(self, view: View, order: Order) -> tuple[int, Packing]:
+        """A view as a source of keys in one order, and their packing."""
+        key = (id(view), order)
+        if key not in self._known:
+            self._known[key] = self._add_source(view, order)
+        return self._known[key]
+
+    def _add_source(self, view: View, order: Order) -> tuple[int, Packing]:
+        layout = view.parts[0][0].packing.reordered(order)
+        if not layout.narrow:
+            raise NotWalkable
+        first = len(self.parts)
+        for trace, excluded in view.parts:
+            if trace.size:
+                plus = self._add_runs(trace, order, layout)
+                minus_start = len(self.runs)
+                for other in (*excluded, *(() if trace.dead is None else (trace.dead,))):
+                    if other.size:
+                        self._add_runs(other, order, layout)
+                self.parts.append((*plus, minus_start, len(self.runs)))
+        self.sources.append((first, len(self.parts)))
+        return len(self.sources) - 1, layout
+
+    def _add_runs(self, trace: Trace, order: Order, layout: Packing) -> tuple[int, int]:
+        if (
+            trace.packing.reordered(order) is not layout
+            or order not in trace.orders
+            or (trace.dead is not None and (trace.dead.dead is not None))
+        ):
+            raise NotWalkable
+        first = len(self.runs)
+        self.runs += [(run.keys.ctypes.data, run.size) for run in trace.orders[order]]
+        return first, len(self.runs)
+
+    def slot(self, name: str) -> int:
+        return self.slots.setdefault(name, len(self.slots))
+
+    def operand(self, arg: Expr) -> tuple[int, int]:
+        if isinstance(arg, Const):
+            return 1, encode(self.values, arg)
+        assert isinstance(arg, Var)
+        return 0, self.slot(arg.name)
+
+    def emit(self, *numbers: int) -> None:
+        self.starts.append(len(self.code))
+        self.code.extend(numbers)
+
+    # --------------------------------------------------------------------------------------------- instructions
+
+    def plan(self, plan: Plan, relations: Sequence[str], targets: Mapping[str, Packing]) -> tuple[int, int]:
+        """Write one plan; returns its first and last instruction."""
+        first = len(self.starts)
+        scan, *rest = plan.steps
+        assert isinstance(scan, Probe)
+        self._scan(scan, targets[scan.relation])
+        for step in rest:
+            self._step(step)
+        target = targets[plan.relation]
+        columns = [self._placed(arg, target, column) for column, arg in enumerate(plan.head)]
+        self.emit(EMIT, relations.index(plan.relation), len(columns), *(n for column in columns for n in column))
+        return first, len(self.starts) - 1
+
+    def _scan(self, scan: Probe, layout: Packing) -> None:
+        checks: list[int] = []
+        for column, arg in zip(scan.prefix, scan.lookup, strict=True):
+            assert isinstance(arg, Const)
+            checks += [*_place(layout, column), encode(self.values, arg)]
+        self.emit(SCAN, len(scan.lookup), *checks, *self._binds(scan, layout))
+
+    def _binds(self, step: Probe, layout: Packing) -> list[int]:
+        numbers = [len(step.binds)]
+        for column, var in step.binds:
+            numbers += [self.slot(var.name), *_place(layout, column)]
+        numbers.append(len(step.same))
+        for left, right in step.same:
+            numbers += [*_place(layout, left), *_place(layout, right)]
+        return numbers
+
+    def _step(self, step: Step) -> None:
+        if isinstance(step, Probe):
+            source, layout = self.source(self.views[step.relation, step.read], step.order)
+            self.emit(PROBE, source, *self._prefix(step, layout), *self._binds(step, layout))
+        elif isinstance(step, Filter):
+            operator = OPERATORS[step.test.op]
+            self.emit(COMPARE, operator, *self.operand(step.test.left), *self.operand(step.test.right))
+        elif isinstance(step, Assign):
+            self.emit(MOVE, self.slot(step.var.name), *self.operand(step.expr))
+        else:
+            assert isinstance(step, Absent)
+            self._absent(step)
+
+    def _absent(self, step: Absent) -> None:
+        seen: set[int] = set()
+        for probe in (*step.steps, *step.there):
+            assert isinstance(probe, Probe)
+            view = self.views[probe.relation, probe.read]
+            if id(view) not in seen:
+                seen.add(id(view))
+                source, layout = self.source(view, probe.order)
+                self.emit(ABSENT, source, *self._prefix(probe, layout))
+
+    def _prefix(self, step: Probe, layout: Packing) -> list[int]:
+        rest = layout.shifts[len(step.lookup) - 1] if step.lookup else layout.bits
+        numbers = [(1 << rest) - 1, len(step.lookup)]
+        for column, arg in zip(step.prefix, step.lookup, strict=True):
+            numbers += self._placed(arg, layout, column)
+        return numbers
+
+    def _placed(self, arg: Expr, layout: Packing, column: int) -> list[int]:
+        layout_field = layout.fields[column]
+        shift = layout.shifts[layout.order.index(column)]
+        return [*self.operand(arg), layout_field.lo, layout_field.hi, shift]
+
+
+def _place(layout: Packing, column: int) -> tuple[int, int, int]:
+    layout_field = layout.fields[column]
+    shift = layout.shifts[layout.order.index(column)]
+    return shift, (1 << layout_field.bits) - 1 if layout_field.bits < 63 else INT64_MAX, layout_field.lo
+
+
+def walk(
+    front: Mapping[str, RowSet],
+    plans: Sequence[Plan],
+    views: Views,
+    present: Mapping[str, View],
+    deleting: Mapping[str, Tally] | None,
+    values: Values,
+) -> Walked | None:
+    """Follow walkable plans from the front, or None where that cannot be done now."""
+    walker = compiled.walker()
+    if walker is None:
+        return None
+    relations = list(present)
+    try:
+        writer = _Writer(values, views)
+        shown = [writer.source(view, view.parts[0][0].own) for view in present.values()]
+        targets = {name: layout for name, (_, layout) in zip(relations, shown, strict=True)}
+        rows = []
+        for plan in plans:
+            scan = plan.steps[0]
+            assert isinstance(scan, Probe)
+            rows.append((relations.index(scan.relation), *writer.plan(plan, relations, targets)))
+        keys, owners = _front(front, relations, targets)
+        tallies, ranges = _tallies(relations, targets, deleting)
+    except NotWalkable:
+        return None
+    result = walker.walk(
+        keys, owners, _table(rows, 3), np.array(writer.starts, np.int64), np.array(writer.code, np.int64),
+        _table(writer.sources, 2), _table(writer.parts, 4), _table(writer.runs, 2),
+        np.array([source for source, _ in shown], np.int64), tallies, ranges,
+        INSERT if deleting is None else DELETE, TABLE_BITS, BUDGET,
+    )  # fmt: skip
+    status, done, joined, joined_of, counted, counted_of, counts = result
+    if status == OVERFLOW:
+        return None
+    followed, pending, totals = {}, {}, {}
+    for index, name in enumerate(relations):
+        layout = targets[name]
+        mine = joined_of == index
+        mine[: keys.size] = False  # the caller knows the front
+        early = np.arange(joined.size) < done
+        followed[name] = RowSet(layout, np.sort(joined[mine & early]))
+        pending[name] = RowSet(layout, np.sort(joined[mine & ~early]))
+        own = counted_of == index
+        totals[name] = Counted(layout, *join.consolidate(counted[own], counts[own]))
+    return Walked(followed, pending, totals)
+
+
+def _front(
+    front: Mapping[str, RowSet], relations: Sequence[str], targets: Mapping[str, Packing]
+) -> tuple[join.Weights, join.Weights]:
+    keys, owners = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for name, rows in front.items():
+        if rows.packing is not targets[name]:
+            raise NotWalkable
+        keys.append(rows.keys)
+        owners.append(np.full(len(rows), relations.index(name)))
+    return np.concatenate(keys), np.concatenate(owners)
+
+
+def _tallies(
+    relations: Sequence[str], targets: Mapping[str, Packing], deleting: Mapping[str, Tally] | None
+) -> tuple[join.Weights, join.Weights]:
+    rows: list[tuple[int, int, int, int]] = []
+    ranges: list[tuple[int, int]] = []
+    for name in relations:
+        first = len(rows)
+        if deleting is not None and name in deleting:
+            if deleting[name].packing is not targets[name]:
+                raise NotWalkable
+            rows += deleting[name].addresses()
+        ranges.append((first, len(rows)))
+    return _table(rows, 4), _table(ranges, 2)
+
+
+def _table(rows: Sequence[tuple[int, ...]], width: int) -> join.Weights:
+    return np.array(rows, np.int64).reshape(len(rows), width)
