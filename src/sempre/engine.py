@@ -17,6 +17,7 @@ from sempre.maintain.dred import DRed
 from sempre.maintain.dredc import DRedC
 from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
+from sempre.maintain.ranked import Ranked
 from sempre.maintain.recompute import Recompute
 from sempre.maintain.strategy import Change, Outcome, Strategy, Work
 from sempre.plan.backend import Backend, Rows, Version
@@ -32,6 +33,7 @@ STRATEGIES: dict[str, Strategy] = {
         BackwardForward(True),
         ByIteration(False),
         ByIteration(True),
+        Ranked(),
     )
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, NormalRule, Stratum, Var
 from sempre.plan.equivalence import close_equivalences
 from sempre.plan.indexes import Orders
-from sempre.plan.ops import Absent, Assign, Distinct, Filter, Pivot, Probe, Read, Reduce, Step, TakeApart, matches
+from sempre.plan.ops import Absent, Assign, Distinct, Filter, Lower, Pivot, Probe, Read, Reduce, Step, TakeApart, matches
 from sempre.plan.planner import plan_rule
 
 _READS = {Read.HERE: "", Read.THERE: "there ", Read.BOTH: "old ", Read.ONLY: "new facts of ", Read.CHANGED: "changed "}
@@ -62,6 +62,8 @@ def step_lines(step: Step, program: CheckedProgram) -> list[str]:
     if isinstance(step, TakeApart):
         fields = ", ".join(expression(field) for field in step.unpack.fields)
         return [f"take {step.unpack.record.name} apart as [{fields}]"]
+    if isinstance(step, Lower):
+        return [f"keep where {step.atom.relation} ranks lower"]
     if isinstance(step, Distinct):
         return ["keep each binding once"]
     nested = [f"  {line}" for inner in step.steps for line in step_lines(inner, program)]

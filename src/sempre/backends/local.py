@@ -273,6 +273,16 @@ class LocalBackend:
         """The rows whose number is zero."""
         return RowSet(rows.packing, rows.keys[tally.get(rows) == 0]) if len(rows) else rows
 
+    def lookup(self, tally: Tally, rows: RowSet) -> Counted:
+        """The rows with their numbers; those whose number is zero are left out."""
+        numbers = tally.get(rows)
+        keep = numbers != 0
+        return Counted(rows.packing, rows.keys[keep], numbers[keep])
+
+    def times(self, rows: RowSet, number: int) -> Counted:
+        """Rows with the same number each."""
+        return Counted(rows.packing, rows.keys, np.full(len(rows), number))
+
     def once(self, rows: RowSet) -> Counted:
         """Rows that count one each."""
         return Counted(rows.packing, rows.keys, np.ones(len(rows), np.int64))

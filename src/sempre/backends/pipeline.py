@@ -13,13 +13,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sempre.analysis.model import Const, Expr, Fold, Kind, Not, Var
+from sempre.analysis.model import Const, Expr, Fold, Kind, Match, Not, Var
 from sempre.kernel import functors, join, reduce
 from sempre.kernel.layout import Column, Field, Keys, Packing
 from sempre.kernel.run import Run
+from sempre.kernel.tally import Tally
 from sempre.kernel.trace import Trace, View
 from sempre.kernel.values import Values, float_codes
-from sempre.plan.ops import Absent, Assign, Distinct, Filter, Probe, Read, Reduce, Step, TakeApart, probes
+from sempre.plan.ops import Absent, Assign, Distinct, Filter, Lower, Probe, Read, Reduce, Step, TakeApart, probes
 
 Views: TypeAlias = Mapping[tuple[str, Read], View]
 
@@ -137,6 +138,8 @@ def _compile(step: Step, values: Values, carried: frozenset[str]) -> Runner:
         return _absent(step, values, carried)
     if isinstance(step, Distinct):
         return _distinct
+    if isinstance(step, Lower):
+        return _lower(step, values, live)
     return _reduce(step, values, carried)
 
 
@@ -494,6 +497,18 @@ def _reduce(step: Reduce, values: Values, carried: frozenset[str]) -> Runner:
         return Bindings(rows.size, columns, fields, rows.weights).keep(found, live)
 
     return fold
+
+
+def _lower(step: Lower, values: Values, live: frozenset[str]) -> Runner:
+    def ranks(atom: Match, rows: Bindings, views: Views) -> Column:
+        columns = [compute(values, arg, rows) for arg in atom.args]
+        tally: Tally = views[atom.relation, Read.RANK]  # type: ignore[assignment]
+        return tally.of_columns(columns, rows.size)
+
+    def lower(rows: Bindings, views: Views) -> Bindings:
+        return rows.keep(ranks(step.atom, rows, views) < ranks(step.head, rows, views), live)
+
+    return lower
 
 
 def _distinct(rows: Bindings, views: Views) -> Bindings:

@@ -91,6 +91,15 @@ def member(keys: Ints, starts: NDArray[np.uint32], shift: int, probes: Ints) -> 
 
 
 @_loop
+def find(keys: Ints, starts: NDArray[np.uint32], shift: int, probes: Ints) -> Ints:
+    found = np.empty(probes.size, np.int64)
+    for i in range(probes.size):
+        at = _lower_bound(keys, starts, shift, probes[i])
+        found[i] = at if at < keys.size and keys[at] == probes[i] else -1
+    return found
+
+
+@_loop
 def ranges(keys: Ints, starts: NDArray[np.uint32], shift: int, low: Ints, high: Ints) -> tuple[Ints, Ints]:
     begins = np.empty(low.size, np.int64)
     ends = np.empty(low.size, np.int64)
@@ -133,5 +142,6 @@ def warm() -> None:
     distinct(one)
     merge(one, one)
     member(one, starts, 0, one)
+    find(one, starts, 0, one)
     ranges(one, starts, 0, one, one)
     expand(one, one, one, 0)

@@ -61,6 +61,18 @@ class Run:
         np.minimum(at, self.size - 1, out=at)
         return np.asarray(self.keys.take(at) == probes)
 
+    def find(self, probes: Keys) -> Rows:
+        """The position of each probe, -1 for those that do not occur."""
+        if not self.size:
+            return np.full(probes.size, -1, np.int64)
+        loops = self._loops(probes.size)
+        if loops is not None:
+            return np.asarray(loops.find(self.keys, self._directory, self._shift, self._clipped(probes)))
+        at = self.keys.searchsorted(probes)
+        np.minimum(at, self.size - 1, out=at)
+        at[self.keys.take(at) != probes] = -1
+        return at
+
     def ranges(self, low: Keys, high: Keys) -> tuple[Rows, Rows]:
         """For every pair of bounds, the positions `begin:end` of the keys within them."""
         loops = self._loops(low.size)

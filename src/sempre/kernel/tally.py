@@ -6,12 +6,13 @@ a change is a run of differences, and runs are merged, differences added up and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sempre.kernel import join
-from sempre.kernel.layout import Keys, Packing, fields_covering, packing
+from sempre.kernel.layout import Column, Keys, Packing, fields_covering, packing
 from sempre.kernel.run import Run
 from sempre.kernel.trace import MERGE_RATIO, SMALL_RUN, RowSet, within
 
@@ -90,13 +91,22 @@ class Tally:
             columns = rows.columns()
             at = np.flatnonzero(within(columns, self.packing.fields)) if columns else np.arange(keys.size)
             keys = self.packing.pack([column[at] for column in columns], at.size)
+        self._add_to(found, keys, at)
+        return found
+
+    def of_columns(self, columns: Sequence[Column], size: int) -> join.Weights:
+        """The number of each row, given by columns that all fit; the rows may repeat and come in any order."""
+        found = np.zeros(size, np.int64)
+        self._add_to(found, self.packing.pack(columns, size), None)
+        return found
+
+    def _add_to(self, found: join.Weights, keys: Keys, at: join.Rows | None) -> None:
+        """Add the numbers of `keys` to `found`, at the places `at` if given."""
         for run, weights in self._runs:
-            positions = run.keys.searchsorted(keys)
-            np.minimum(positions, run.size - 1, out=positions)
-            hit = np.flatnonzero(run.keys.take(positions) == keys)
+            positions = run.find(keys)
+            hit = np.flatnonzero(positions >= 0)
             if hit.size:
                 found[hit if at is None else at[hit]] += weights.take(positions[hit])
-        return found
 
     def entries(self) -> Counted:
         """All rows whose number is not zero."""

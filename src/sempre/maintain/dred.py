@@ -73,7 +73,7 @@ class _Update:
         own = set(stratum.relations)
         self._work.new.update({name: version for name, version in state.items() if name not in own})
         changes = {
-            name: self._net(name, state[name], [dead[name].rows(), *fixpoint.touched[name]])
+            name: self._net(name, state[name], [dead[name].rows(), *(rows for _, rows in fixpoint.touched[name])])
             for name in stratum.relations
         }
         return Outcome({name: state[name] for name in own}, changes, None, self._rounds + fixpoint.rounds)

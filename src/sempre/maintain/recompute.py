@@ -25,6 +25,11 @@ class Recompute:
 
 def materialize(work: Work, stratum: Stratum) -> Outcome:
     """The stratum's facts by semi-naive evaluation over the strata below."""
+    return materialize_with(work, stratum)[0]
+
+
+def materialize_with(work: Work, stratum: Stratum) -> tuple[Outcome, Fixpoint]:
+    """The same, with the rounds it took."""
     backend, relations = work.backend, stratum.relations
     state = {**work.new}
     start = first_facts(backend, work.plans, work.program, stratum, state, work.explicit)
@@ -35,4 +40,4 @@ def materialize(work: Work, stratum: Stratum) -> Outcome:
     work.new.update({name: version for name, version in state.items() if name not in relations})
     versions = {name: state[name] for name in relations}
     changes = {name: Change(versions[name].rows(), backend.empty(name).rows()) for name in relations}
-    return Outcome(versions, changes, None, fixpoint.rounds)
+    return Outcome(versions, changes, None, fixpoint.rounds), fixpoint

@@ -58,6 +58,7 @@ class Fixpoint:
         self, backend: Backend, plans: Plans, program: CheckedProgram, stratum: Stratum, on_round: Round
     ) -> None:
         self._backend = backend
+        self.walked = False
         self._keeps_best = {name for name in stratum.relations if keeps_best(program.relations[name])}
         self._plans = plans
         self._stratum = stratum
@@ -68,8 +69,8 @@ class Fixpoint:
         self._orders: dict[tuple[str, Read], set[Order]] = {}
         self._sizes: dict[str, int] = {}
         self.rounds = 0
-        # Every row that came or went, for callers who want the net change.
-        self.touched: dict[str, list[Rows]] = {name: [] for name in stratum.relations}
+        # Every row that came or went, with the round, for callers who want the net change or ranks.
+        self.touched: dict[str, list[tuple[int, Rows]]] = {name: [] for name in stratum.relations}
 
     def run(self, state: dict[str, Version], delta: dict[str, Rows]) -> None:
         """Close `state` under the recursive rules. `delta` has facts that are not in it yet; they are added."""
@@ -98,11 +99,12 @@ class Fixpoint:
         walked = self._backend.walk(delta, plans, self._views, present, None)
         if walked is None:
             return None
+        self.walked = True
         self.rounds += 1
         for name in old:
             came = [walked.followed[name], *([delta[name]] if name in delta else [])]
             old[name] = old[name].adding(self._backend.union(came))
-            self.touched[name] += came
+            self.touched[name] += [(self.rounds, rows) for rows in came]
         self._on_round(self.rounds, sum(map(len, walked.followed.values())))
         return {name: rows for name, rows in walked.pending.items() if len(rows)}
 
@@ -113,12 +115,12 @@ class Fixpoint:
             if name in self._keeps_best:
                 delta[name], replaced = self._backend.improvement(name, delta[name], old[name])
                 old[name] = old[name].removing(replaced)
-                self.touched[name].append(replaced)
+                self.touched[name].append((self.rounds, replaced))
                 if not len(delta[name]):
                     del delta[name]
                     continue
             new[name] = old[name].adding(delta[name])
-            self.touched[name].append(delta[name])
+            self.touched[name].append((self.rounds + 1, delta[name]))
         return new
 
     def _step(

@@ -43,6 +43,8 @@ class StratumUpdate:
         self.old: dict[str, Version] = {
             name: work.old[name].indexed(self.orders.get(name, ())) for name in stratum.relations
         }
+        # What each round of insertion found, by its number.
+        self.fronts: dict[str, list[tuple[int, Rows]]] = {name: [] for name in stratum.relations}
         self.dead = {name: self._empty(name) for name in stratum.relations}
         self.added = {name: self._empty(name) for name in stratum.relations}
 
@@ -150,6 +152,7 @@ class StratumUpdate:
             views[name, Read.BOTH] = self.left(name)
             if name in front:
                 self.added[name] = self.added[name].adding(front[name])
+                self.fronts[name].append((self.rounds, front[name]))
                 views[name, Read.ONLY] = self.only(front[name], name)
             views[name, Read.HERE] = self.left(name)
         following: dict[str, Rows] = {}

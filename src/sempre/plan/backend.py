@@ -102,6 +102,14 @@ class Backend(Protocol):
         """The rows whose number is zero."""
         ...
 
+    def lookup(self, tally: Tally, rows: Rows) -> Counted:
+        """The rows with their numbers; those whose number is zero are left out."""
+        ...
+
+    def times(self, rows: Rows, number: int) -> Counted:
+        """Rows with the same number each."""
+        ...
+
     def once(self, rows: Rows) -> Counted:
         """Rows that count one each."""
         ...

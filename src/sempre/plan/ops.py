@@ -27,7 +27,7 @@ Order = tuple[int, ...]
 
 class Read(Enum):
     """Which version of a relation a step reads: that here, that there, what both have, what only here
-    has, or what only one of the two has.
+    has, or what only one of the two has. RANK is no version, but the ranks of its facts.
     """
 
     # Views are looked up by version in every round: the identity is enough, and quick.
@@ -38,6 +38,7 @@ class Read(Enum):
     BOTH = "both"
     ONLY = "only"
     CHANGED = "changed"
+    RANK = "rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +119,22 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
+class Lower:
+    """Keep the rows in which the fact of `atom` has a lower rank than the fact of `head`."""
+
+    atom: Match
+    head: Match
+    live: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Distinct:
     """Keep each binding of the live variables once."""
 
     live: frozenset[str]
 
 
-Step: TypeAlias = Probe | Filter | Assign | TakeApart | Absent | Reduce | Distinct
+Step: TypeAlias = Probe | Filter | Assign | TakeApart | Absent | Reduce | Lower | Distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +144,7 @@ class Pivot:
     `literal` is the body literal that holds here only; for a negation or an aggregate, `inner` is which of the atoms in
     it (counted through all nesting) the changed rows are of. `HEAD` starts from given facts of the head relation. With
     `to_body`, a plan from the head gives the facts that stand at body literal `literal` instead of the head's.
+    With `ranked`, a plan from the head finds only instances whose atoms in the stratum rank below the head.
     `uniform` treats atoms of the rule's own stratum like all others, for states that differ in them and below.
     """
 
@@ -141,9 +152,11 @@ class Pivot:
     inner: int = -1
     to_body: bool = False
     uniform: bool = False
+    ranked: bool = False
 
 
 HEAD = Pivot(-1)
+RANKED = Pivot(-1, ranked=True)
 
 
 @dataclass(frozen=True, slots=True)

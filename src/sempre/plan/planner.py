@@ -10,17 +10,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from sempre.analysis.model import Call, Compare, Const, Expr, Fold, Literal, Match, NormalRule, Not, Unpack, Var
 from sempre.kernel.functors import can_fail
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import (
     HEAD,
+    RANKED,
     Absent,
     Assign,
     Distinct,
     Filter,
+    Lower,
     Pivot,
     Plan,
     Probe,
@@ -32,6 +34,10 @@ from sempre.plan.ops import (
 )  # fmt: skip
 
 NOTHING: frozenset[str] = frozenset()
+
+
+# What the planner orders: literals of a rule, and what a kind of plan adds to them.
+Goal: TypeAlias = Literal | Lower
 
 
 class Statistics(Protocol):
@@ -96,7 +102,7 @@ def plan_rule(
     `recursive` are the relations of the rule's stratum. A plan from the head ignores column `ignored` of the given
     facts: with an aggregate in the head, they stand for their groups.
     """
-    body = list(rule.body)
+    body: list[Goal] = list(rule.body)
     how = readings(rule, pivot, recursive)
     needed = NOTHING.union(*(variables(arg) for arg in Plan(rule, pivot, ()).head))
     seed: Match | None = None
@@ -104,6 +110,10 @@ def plan_rule(
         seed, tests = _head_seed(rule, ignored)
         body += tests
         how += [Reading(Read.HERE)] * len(tests)
+        if pivot.ranked:
+            atoms = [literal for literal in rule.body if isinstance(literal, Match) and literal.relation in recursive]
+            body += [Lower(atom, seed) for atom in atoms]
+            how += [Reading(Read.HERE)] * len(atoms)
         body.append(seed)
         how.append(Reading(Read.ONLY))
     elif pivot is not None and pivot.inner >= 0:
@@ -119,7 +129,7 @@ def plan_rule(
 
 def from_head(pivot: Pivot) -> bool:
     """Whether the plan starts from given facts of the head relation."""
-    return pivot == HEAD or pivot.to_body
+    return pivot in (HEAD, RANKED) or pivot.to_body
 
 
 def _head_seed(rule: NormalRule, ignored: int | None) -> tuple[Match, list[Compare]]:
@@ -152,7 +162,7 @@ def _nested_seed(rule: NormalRule, pivot: Pivot) -> tuple[Match, list[Not]]:
 
 
 def order_steps(
-    body: Sequence[Literal],
+    body: Sequence[Goal],
     how: Sequence[Reading],
     bound: frozenset[str],
     needed: frozenset[str],
@@ -173,7 +183,7 @@ def order_steps(
     return _with_liveness(body, how, chosen, bound, needed, statistics, orders)
 
 
-def _next(body: Sequence[Literal], todo: list[int], known: frozenset[str], statistics: Statistics) -> int:
+def _next(body: Sequence[Goal], todo: list[int], known: frozenset[str], statistics: Statistics) -> int:
     """The literal to take next."""
     ready = [index for index in todo if not isinstance(body[index], Match) and _ready(body[index], known)]
     for index in ready:
@@ -193,12 +203,12 @@ def _next(body: Sequence[Literal], todo: list[int], known: frozenset[str], stati
     return best[1]
 
 
-def _match(literal: Literal) -> Match:
+def _match(literal: Goal) -> Match:
     assert isinstance(literal, Match)
     return literal
 
 
-def _ready(literal: Literal, known: frozenset[str]) -> bool:
+def _ready(literal: Goal, known: frozenset[str]) -> bool:
     if isinstance(literal, Compare):
         return (not _free(literal.left, known) and not _free(literal.right, known)) or _assignment(
             literal, known
@@ -207,14 +217,16 @@ def _ready(literal: Literal, known: frozenset[str]) -> bool:
         return literal.record.name in known
     if isinstance(literal, Not | Fold):
         return all(var.name in known for var in literal.shared)
+    if isinstance(literal, Lower):
+        return reading(literal) <= known
     return True
 
 
-def _is_cheap(literal: Literal) -> bool:
+def _is_cheap(literal: Goal) -> bool:
     """Filters that cannot fail: they are taken as soon as possible."""
     if isinstance(literal, Compare):
         return not _may_fail(literal.left) and not _may_fail(literal.right)
-    return isinstance(literal, Unpack | Not) and not any(
+    return isinstance(literal, Unpack | Not | Lower) and not any(
         _may_fail(side)
         for inner in _nested(literal)
         if isinstance(inner, Compare)
@@ -222,7 +234,7 @@ def _is_cheap(literal: Literal) -> bool:
     )
 
 
-def _nested(literal: Literal) -> tuple[Literal, ...]:
+def _nested(literal: Goal) -> tuple[Literal, ...]:
     return literal.body if isinstance(literal, Not | Fold) else ()
 
 
@@ -230,7 +242,7 @@ def _may_fail(expr: Expr) -> bool:
     return isinstance(expr, Call) and (can_fail(expr.op) or any(_may_fail(arg) for arg in expr.args))
 
 
-def _fanout(literal: Literal, known: frozenset[str], statistics: Statistics) -> float:
+def _fanout(literal: Goal, known: frozenset[str], statistics: Statistics) -> float:
     """About how many rows of the atom join with one row so far."""
     match = _match(literal)
     size = float(statistics.size(match.relation))
@@ -272,7 +284,7 @@ def _assignment(literal: Compare, known: frozenset[str]) -> tuple[Var, Expr] | N
     return None
 
 
-def binding(literal: Literal) -> frozenset[str]:
+def binding(literal: Goal) -> frozenset[str]:
     """Every variable that is bound once this literal was taken."""
     if isinstance(literal, Match):
         return NOTHING.union(*(variables(arg) for arg in literal.args))
@@ -285,7 +297,7 @@ def binding(literal: Literal) -> frozenset[str]:
     return NOTHING
 
 
-def reading(literal: Literal) -> frozenset[str]:
+def reading(literal: Goal) -> frozenset[str]:
     """Every variable of the enclosing body that this literal looks at."""
     if isinstance(literal, Not):
         return frozenset(var.name for var in literal.shared)
@@ -293,6 +305,8 @@ def reading(literal: Literal) -> frozenset[str]:
         return frozenset(var.name for var in literal.shared) | {literal.result.name}
     if isinstance(literal, Unpack):
         return binding(literal) | {literal.record.name}
+    if isinstance(literal, Lower):
+        return binding(literal.atom) | binding(literal.head)
     return binding(literal)
 
 
@@ -309,7 +323,7 @@ class _Context:
 
 
 def _with_liveness(
-    body: Sequence[Literal],
+    body: Sequence[Goal],
     how: Sequence[Reading],
     chosen: Sequence[int],
     bound: frozenset[str],
@@ -329,7 +343,7 @@ def _with_liveness(
     return tuple(steps)
 
 
-def _step(literal: Literal, context: _Context) -> Step:
+def _step(literal: Goal, context: _Context) -> Step:
     if isinstance(literal, Match):
         return _probe(literal, context)
     if isinstance(literal, Compare):
@@ -339,6 +353,8 @@ def _step(literal: Literal, context: _Context) -> Step:
         return Filter(literal, context.live)
     if isinstance(literal, Unpack):
         return TakeApart(literal, binding(literal) - context.known, context.live)
+    if isinstance(literal, Lower):
+        return Lower(literal.atom, literal.head, context.live)
     needed = NOTHING if isinstance(literal, Not) or literal.expr is None else variables(literal.expr)
     # A body nested in a nested one reads the state that the outer one reads.
     read = context.how.read if context.how.read in (Read.CHANGED, Read.THERE) else Read.HERE
