@@ -241,7 +241,7 @@ class Database:
         _check_options(strategy, place, semantics, spark, store)
         checked = close_equivalences(self.program.checked)
         self._backend = LocalBackend(checked, threads)
-        self._engine = Engine(checked, self._backend, "recompute" if strategy == "auto" else strategy, progress)
+        self._engine = Engine(checked, self._backend, strategy, progress)
         self._decoder = Decoder(self._backend.values, checked.types)
         self._closed = False
 
@@ -442,7 +442,7 @@ class Database:
 
 
 def _check_options(strategy: str, place: str, semantics: str | None, spark: Any, store: Any) -> None:
-    known = ("auto", *STRATEGIES)
+    known = sorted(STRATEGIES)
     if strategy not in known:
         raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
     if place not in ("auto", "driver"):

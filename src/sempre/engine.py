@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.maintain.auto import Auto
 from sempre.maintain.backward_forward import BackwardForward
 from sempre.maintain.dred import DRed
 from sempre.maintain.dredc import DRedC
@@ -34,6 +35,7 @@ STRATEGIES: dict[str, Strategy] = {
         ByIteration(False),
         ByIteration(True),
         Ranked(),
+        Auto(),
     )
 }
 
@@ -102,7 +104,7 @@ class Engine:
 
     program: CheckedProgram
     backend: Backend
-    strategy: str = "recompute"
+    strategy: str = "auto"
     progress: Callable[[Progress], None] | None = None
     snapshot: Snapshot = field(init=False)
     plans: Plans = field(init=False)
@@ -145,7 +147,7 @@ class Engine:
             if report is not None:
                 reports.append(report)
         self.snapshot = Snapshot(before.epoch + 1, False, work.new, self._shared(pending.explicit, work.new), memories)
-        why = "first materialization" if before.blank else "chosen"
+        why = "first materialization" if before.blank else "; ".join(work.notes) or f"maintained by {self.strategy}"
         return EpochResult(
             work.changes,
             self.strategy,
@@ -194,17 +196,17 @@ class Engine:
             work.new.update({name: before.versions[name] for name in stratum.relations})
             return memory, None
         began = time.perf_counter()
+        strategy = self._strategy_of(stratum)
         if not stratum.nonrecursive and not stratum.recursive:
             outcome = _explicit_only(work, stratum)
         else:
             work.on_round = self._round_observer(stratum, started)
-            strategy = self._strategy_of(stratum)
             outcome = strategy.bootstrap(work, stratum) if first else strategy.update(work, stratum, memory)
         work.new.update(outcome.versions)
         work.changes.update({name: change for name, change in outcome.changes.items() if change})
         report = StratumReport(
             stratum.relations,
-            self.strategy,
+            outcome.how or strategy.name,
             outcome.rounds,
             time.perf_counter() - began,
             sum(len(change.plus) for change in outcome.changes.values()),

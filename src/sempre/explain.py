@@ -5,7 +5,20 @@ from __future__ import annotations
 from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, NormalRule, Stratum, Var
 from sempre.plan.equivalence import close_equivalences
 from sempre.plan.indexes import Orders
-from sempre.plan.ops import Absent, Assign, Distinct, Filter, Lower, Pivot, Probe, Read, Reduce, Step, TakeApart, matches
+from sempre.plan.ops import (
+    Absent,
+    Assign,
+    Distinct,
+    Filter,
+    Lower,
+    Pivot,
+    Probe,
+    Read,
+    Reduce,
+    Step,
+    TakeApart,
+    matches,
+)
 from sempre.plan.planner import plan_rule
 
 _READS = {Read.HERE: "", Read.THERE: "there ", Read.BOTH: "old ", Read.ONLY: "new facts of ", Read.CHANGED: "changed "}

@@ -38,7 +38,7 @@ _OPEN, _JOINED, _SETTLED = 0, 1, 2
 SLOTS = 64
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _load64(context: Any, address: Any) -> Any:
     """The 64-bit integer at an address."""
 
@@ -48,7 +48,7 @@ def _load64(context: Any, address: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _load32(context: Any, address: Any) -> Any:
     """The 32-bit integer at an address."""
 

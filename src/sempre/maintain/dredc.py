@@ -48,12 +48,12 @@ class DRedC:
         if memory is None and not any(map(len, (*nonrecursive.values(), *recursive.values(), *removed.values()))):
             update.insert(gained, {})
             return update.outcome(None)
-        counters = memory or Counters(
-            count_nonrecursive(work, stratum, update.below, old=True),
-            count_recursive(work, stratum, update.old, update.below, old=True),
-        )
-        nonrec = changed_nonrec(update, counters.nonrec, nonrecursive, gained)
-        update.rec = dict(counters.rec)
+        if memory is None:
+            before = count_nonrecursive(work, stratum, update.below, old=True)
+            update.rec = count_recursive(work, stratum, update.old, update.below, old=True)
+        else:
+            before, update.rec = memory.nonrec, dict(memory.rec)
+        nonrec = changed_nonrec(update, before, nonrecursive, gained)
         _overdelete(update, nonrec, (nonrecursive, recursive), removed)
         again = {name: update.backend.positive(update.rec[name], dead.rows()) for name, dead in update.dead.items()}
         update.insert(gained, again)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sempre.analysis.model import NormalRule, Stratum
-from sempre.maintain.planning import change_pivots
+from sempre.maintain.planning import change_pivots, pivot_relation
 from sempre.maintain.states import STANDING, Below, ViewDict
 from sempre.maintain.strategy import Abandoned, Change, Outcome, Work
 from sempre.plan.backend import Counted, Executable, Rows, Version, View
@@ -133,16 +133,12 @@ class _Bootstrap(_Rounds):
         self._sparse = sparse
         self._first = [(rule.relation, self.plan(rule, None)) for rule in stratum.nonrecursive]
         self._ready = [
-            (rule.relation, self._reads(rule, pivot), self.plan(rule, pivot))
+            (rule.relation, pivot_relation(rule, pivot), self.plan(rule, pivot))
             for rule in stratum.recursive
             for pivot in self.pivots(rule, stratum.relations)
         ]
         self.state: dict[str, Version] = {}
         self.levels: list[Level] = []
-
-    def _reads(self, rule: NormalRule, pivot: Pivot) -> str:
-        atom = rule.body[pivot.literal]
-        return atom.relation  # type: ignore[union-attr]
 
     def run(self) -> None:
         backend, work = self.backend, self.work
@@ -191,7 +187,7 @@ class _Update(_Rounds):
         for rule in stratum.recursive:
             for pivot in self.pivots(rule, {*stratum.relations, *self.below.changed}):
                 self.plan(rule, pivot)
-                self._jobs.append((rule, pivot, self._pivot_relation(rule, pivot)))
+                self._jobs.append((rule, pivot, pivot_relation(rule, pivot)))
         if sparse:
             for rule in (*stratum.nonrecursive, *stratum.recursive):
                 self.plan(rule, HEAD)
@@ -199,11 +195,6 @@ class _Update(_Rounds):
         empty = {name: self.start(name, self.backend.empty(name).rows()) for name in stratum.relations}
         self._old, self._minus, self._plus = dict(empty), dict(empty), dict(empty)
         self._levels: list[Level] = []
-
-    def _pivot_relation(self, rule: NormalRule, pivot: Pivot) -> str:
-        from sempre.maintain.planning import pivot_relation
-
-        return pivot_relation(rule, pivot)
 
     def run(self) -> Outcome:
         work, stratum = self.work, self.stratum
@@ -252,7 +243,8 @@ class _Update(_Rounds):
         """True instances now, less true instances then, at the present level."""
         sides = {}
         for gained in (True, False):
-            views, ready = dict(below[gained]), {}
+            views = dict(below[gained])
+            ready: dict[str, list[Executable]] = {}
             for name in self.stratum.relations:
                 self._own_views(views, name, gained)
             moved = {n for n in self.stratum.relations if len(self._minus[n]) or len(self._plus[n])}
@@ -339,13 +331,8 @@ class _Update(_Rounds):
     def _finish(self, levels: tuple[Level, ...]) -> Outcome:
         backend, versions, changes = self.backend, {}, {}
         for name in self.stratum.relations:
-            change = Change(
-                backend.difference(self._plus[name].rows(), self.work.old[name]), self._gone(name, len(levels))
-            )
+            plus = backend.difference(self._plus[name].rows(), self.work.old[name])
+            change = Change(plus, self._minus[name].rows())
             versions[name] = self.work.old[name].removing(change.minus).adding(change.plus)
             changes[name] = change
         return Outcome(versions, changes, Levels(levels, self._memory.bootstrap_seconds), len(levels))
-
-    def _gone(self, name: str, levels: int) -> Rows:
-        """Facts of the whole old run that the new one does not have."""
-        return self._minus[name].rows()

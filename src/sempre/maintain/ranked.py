@@ -27,6 +27,7 @@ from typing import Any
 
 from sempre.analysis.model import Stratum
 from sempre.maintain.recompute import materialize_with
+from sempre.maintain.seminaive import Fixpoint
 from sempre.maintain.strategy import Outcome, Work
 from sempre.maintain.update import Job, StratumUpdate, heads, own_views
 from sempre.plan.backend import Backend, Counted, Rows, Tally
@@ -47,15 +48,12 @@ class Ranked:
     name = "ranked"
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
-        outcome, fixpoint = materialize_with(work, stratum)
-        if fixpoint.walked:
-            return outcome
-        ranks = {name: work.backend.tally(name) for name in stratum.relations}
-        memory = _ranked(work.backend, ranks, fixpoint.touched, 0)
+        outcome, fixpoint = materialize_with(work, stratum, walking=False)
+        memory = ranks_of(work, stratum, fixpoint)
         return Outcome(outcome.versions, outcome.changes, memory, outcome.rounds)
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
-        update = StratumUpdate(work, stratum, _backward(stratum))
+        update = StratumUpdate(work, stratum, _backward(stratum), walking=False)
         nonrecursive, recursive, removed = update.lost()
         gained = update.gained()
         doubted: dict[str, Rows] = {}
@@ -66,11 +64,22 @@ class Ranked:
         _delete(update, memory, doubted)
         again = {name: _derivable(update, name) for name in stratum.relations if len(update.dead[name])}
         update.insert(gained, again)
+        if not stratum.recursive:
+            return update.outcome(memory)
         ranks = {
             name: tally.adding(_forgotten(update.backend, tally, update.dead[name].rows()))
             for name, tally in memory.ranks.items()
         }
         return update.outcome(_ranked(update.backend, ranks, update.fronts, memory.top))
+
+
+def ranks_of(work: Work, stratum: Stratum, fixpoint: Fixpoint) -> Ranks:
+    """The ranks that a run from scratch gives; without recursion nobody asks for them."""
+    ranks = {name: work.backend.tally(name) for name in stratum.relations}
+    if not stratum.recursive:
+        return Ranks(ranks, 0)
+    assert not fixpoint.walked, "a walk has no rounds to rank by"
+    return _ranked(work.backend, ranks, fixpoint.touched, 0)
 
 
 def _backward(stratum: Stratum) -> list[Job]:

@@ -28,13 +28,13 @@ def materialize(work: Work, stratum: Stratum) -> Outcome:
     return materialize_with(work, stratum)[0]
 
 
-def materialize_with(work: Work, stratum: Stratum) -> tuple[Outcome, Fixpoint]:
-    """The same, with the rounds it took."""
+def materialize_with(work: Work, stratum: Stratum, walking: bool = True) -> tuple[Outcome, Fixpoint]:
+    """The same, with the rounds it took; without `walking`, all of them are rounds."""
     backend, relations = work.backend, stratum.relations
     state = {**work.new}
     start = first_facts(backend, work.plans, work.program, stratum, state, work.explicit)
     state.update({name: backend.empty(name) for name in relations})
-    fixpoint = Fixpoint(backend, work.plans, work.program, stratum, work.on_round)
+    fixpoint = Fixpoint(backend, work.plans, work.program, stratum, work.on_round, walking)
     fixpoint.run(state, start)
     # Indexes that the plans asked for are kept for the strata to come.
     work.new.update({name: version for name, version in state.items() if name not in relations})

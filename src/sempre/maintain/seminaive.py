@@ -55,9 +55,16 @@ class Fixpoint:
     """The rounds of one stratum, from a first change to the least fixpoint."""
 
     def __init__(
-        self, backend: Backend, plans: Plans, program: CheckedProgram, stratum: Stratum, on_round: Round
+        self,
+        backend: Backend,
+        plans: Plans,
+        program: CheckedProgram,
+        stratum: Stratum,
+        on_round: Round,
+        walking: bool = True,
     ) -> None:
         self._backend = backend
+        self._walking = walking
         self.walked = False
         self._keeps_best = {name for name in stratum.relations if keeps_best(program.relations[name])}
         self._plans = plans
@@ -92,7 +99,12 @@ class Fixpoint:
 
     def _walk(self, old: dict[str, Version], delta: dict[str, Rows]) -> dict[str, Rows] | None:
         """Follow a small delta row by row, once rounds have been small for a while; adds to `old` what it found."""
-        if self.rounds < WALK_AFTER or self._keeps_best or sum(map(len, delta.values())) > WALK_FRONT:
+        if (
+            not self._walking
+            or self.rounds < WALK_AFTER
+            or self._keeps_best
+            or sum(map(len, delta.values())) > WALK_FRONT
+        ):
             return None
         plans = [executable for ready in self._ready.values() for _, executable in ready]
         present = {name: self._backend.view(version) for name, version in old.items()}

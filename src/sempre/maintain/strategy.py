@@ -39,7 +39,8 @@ class Work:
     `old` has every relation as it was; `new` has those that are up to date already, `changes` how they changed.
     `explicit` has the explicit facts of every relation after the epoch, `explicit_before` those before it,
     `explicit_changes` the difference.
-    `notes` says what strategies decided on the way. `on_round` is told the stratum's rounds as they happen, and may raise to abandon the epoch.
+    `notes` says what strategies decided on the way. `on_round` is told the stratum's rounds as they happen, and may
+    raise to abandon the epoch.
     """
 
     program: CheckedProgram
@@ -57,12 +58,16 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A stratum brought up to date: its relations, how they changed, and what the strategy wants to remember."""
+    """A stratum brought up to date: its relations, how they changed, and what the strategy wants to remember.
+
+    `how` names what was done where the strategy had a choice.
+    """
 
     versions: dict[str, Version]
     changes: dict[str, Change]
     memory: Any
     rounds: int
+    how: str = ""
 
 
 class Strategy(Protocol):

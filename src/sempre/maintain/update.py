@@ -26,8 +26,9 @@ class StratumUpdate:
     back). With `rec`, insertion counts the recursive instances of every fact.
     """
 
-    def __init__(self, work: Work, stratum: Stratum, extra: Iterable[Job] = ()) -> None:
+    def __init__(self, work: Work, stratum: Stratum, extra: Iterable[Job] = (), walking: bool = True) -> None:
         self.work = work
+        self._walking = walking
         self.backend = work.backend
         self.stratum = stratum
         self.below = Below(work, stratum)
@@ -77,7 +78,7 @@ class StratumUpdate:
 
     def walk(self, front: Mapping[str, Rows], below: ViewDict, deleting: Mapping[str, Tally] | None) -> Walk | None:
         """A walk from the front, once rounds have been small for a while."""
-        if self.rounds < WALK_AFTER or sum(map(len, front.values())) > WALK_FRONT:
+        if not self._walking or self.rounds < WALK_AFTER or sum(map(len, front.values())) > WALK_FRONT:
             return None
         plans = [executable for _, _, executable in self._ready]
         if deleting is None:

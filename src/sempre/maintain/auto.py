@@ -1,0 +1,109 @@
+"""The default: maintain where that is cheaper, recompute where it is not, stratum by stratum.
+
+Which way a stratum is maintained was chosen by measurement: `ranked` for all but strata that took many small rounds (long
+chains), which `dredc` follows row by row. Whether to maintain at all is decided three times: before, from the size of
+the change; while the affected part unfolds, from its size; and by a guard on the time, measured against the last run from
+scratch. Giving up costs what was spent so far and nothing else: versions are immutable.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sempre.analysis.model import Stratum
+from sempre.maintain.dredc import DRedC
+from sempre.maintain.ranked import Ranked, ranks_of
+from sempre.maintain.recompute import materialize_with
+from sempre.maintain.strategy import Abandoned, Outcome, Strategy, Work, difference
+from sempre.plan.ops import relations_of
+
+# A change of more than this share of what a stratum reads is not worth maintaining.
+CHANGE_SHARE = 0.1
+# Nor is one that affects more than this share of the stratum's own facts, once it affects a good number.
+AFFECTED_SHARE = 0.3
+AFFECTED_FEW = 10_000
+# An update is given up when it has taken this share of the last run from scratch, and longer than a moment.
+TIME_SHARE = 0.25
+TIME_MOMENT = 0.02
+# A stratum that took more rounds than this has long chains.
+MANY_ROUNDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """How a stratum is maintained, what that needs to remember, and how long a run from scratch took."""
+
+    strategy: Strategy
+    memory: Any
+    full_seconds: float
+
+
+class Auto:
+    """Chooses per stratum and epoch."""
+
+    name = "auto"
+
+    def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
+        started = time.perf_counter()
+        outcome, fixpoint = materialize_with(work, stratum)
+        chains = fixpoint.walked or fixpoint.rounds > MANY_ROUNDS
+        strategy: Strategy = DRedC() if chains else Ranked()
+        memory = None if chains else ranks_of(work, stratum, fixpoint)
+        chosen = Chosen(strategy, memory, time.perf_counter() - started)
+        return Outcome(outcome.versions, outcome.changes, chosen, outcome.rounds, "recompute")
+
+    def update(self, work: Work, stratum: Stratum, memory: Chosen) -> Outcome:
+        changed, read = change_size(work, stratum)
+        if changed > CHANGE_SHARE * read and changed > AFFECTED_FEW * CHANGE_SHARE:
+            return self._again(work, stratum, f"the change has {changed:,} rows and the stratum reads {read:,}")
+        observe = work.on_round
+        work.on_round = _guard(work, stratum, memory.full_seconds)
+        try:
+            outcome = memory.strategy.update(work, stratum, memory.memory)
+        except Abandoned as reason:
+            work.on_round = observe
+            return self._again(work, stratum, str(reason))
+        finally:
+            work.on_round = observe
+        chosen = Chosen(memory.strategy, outcome.memory, memory.full_seconds)
+        return Outcome(outcome.versions, outcome.changes, chosen, outcome.rounds, memory.strategy.name)
+
+    def _again(self, work: Work, stratum: Stratum, reason: str) -> Outcome:
+        work.notes.append(f"{', '.join(stratum.relations)} recomputed: {reason}")
+        again = self.bootstrap(work, stratum)
+        changes = {name: difference(work.backend, work.old[name], again.versions[name]) for name in stratum.relations}
+        return Outcome(again.versions, changes, again.memory, again.rounds, "recompute")
+
+
+def change_size(work: Work, stratum: Stratum) -> tuple[int, int]:
+    """How many rows changed of what the stratum reads, and how many it reads."""
+    rules = (*stratum.nonrecursive, *stratum.recursive)
+    names = set().union(*(relations_of(rule.body) for rule in rules)) - set(stratum.relations)
+    changes = [work.changes[name] for name in names if name in work.changes]
+    changes += [work.explicit_changes[name] for name in stratum.relations if name in work.explicit_changes]
+    changed = sum(len(change.plus) + len(change.minus) for change in changes)
+    read = sum(len(work.old[name]) for name in names) + sum(len(work.explicit[name]) for name in stratum.relations)
+    return changed, read
+
+
+def _guard(work: Work, stratum: Stratum, full_seconds: float) -> Callable[[int, int], None]:
+    """Watches the affected part and the time; raises `Abandoned` when maintaining stops being worth it."""
+    observe, started = work.on_round, time.perf_counter()
+    size = sum(len(work.old[name]) for name in stratum.relations)
+    limit = max(TIME_SHARE * full_seconds, TIME_MOMENT)
+    affected = 0
+
+    def watch(round_: int, facts: int) -> None:
+        nonlocal affected
+        observe(round_, facts)
+        affected += facts
+        if affected > AFFECTED_FEW and affected > AFFECTED_SHARE * size:
+            raise Abandoned(f"{affected:,} facts affected, of {size:,}")
+        spent = time.perf_counter() - started
+        if spent > limit:
+            raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {full_seconds:.2f} s")
+
+    return watch
