@@ -92,7 +92,7 @@ def _modulo(a: Column, b: Column) -> Column:
     return np.where(b == -1, 0, np.fmod(a, np.where(b == -1, 1, b)))
 
 
-def _no_zero(b: Column, symbol: str, a: Column) -> None:
+def _no_zero(b: Column, symbol: str, a: NDArray[np.integer]) -> None:
     zero = b == 0
     if zero.any():
         raise Fault(f"{int(a[_first(zero)])} {symbol} 0 has no value")
@@ -163,12 +163,12 @@ def _u_multiply(a: Column, b: Column) -> Column:
 
 
 def _u_divide(a: Column, b: Column) -> Column:
-    _no_zero(b, "/", a)
+    _no_zero(b, "/", _unsigned(a))
     return (_unsigned(a) // _unsigned(b)).view(np.int64)
 
 
 def _u_modulo(a: Column, b: Column) -> Column:
-    _no_zero(b, "%", a)
+    _no_zero(b, "%", _unsigned(a))
     return (_unsigned(a) % _unsigned(b)).view(np.int64)
 
 
@@ -314,10 +314,11 @@ def _text_to_float(values: Values, text: Column) -> Column:
 
 def _float_to_integer(codes: Column, low: int, high: int) -> Column:
     values = floats_of(codes)
-    bad = ~((values > low - 1.0) & (values < high + 1.0))
+    whole = np.trunc(values)
+    bad = ~((whole >= low) & (whole < high + 1.0))
     if bad.any():
         raise Fault(f"{values[_first(bad)]} does not fit in a 64-bit integer")
-    return _to_codes(np.array([int(value) for value in values.tolist()], object))
+    return _to_codes(np.array([int(value) for value in whole.tolist()], object))
 
 
 def _number_to_unsigned(codes: Column) -> Column:
