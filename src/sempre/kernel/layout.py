@@ -117,7 +117,7 @@ class Packing:
         else:
             left = 0
             for position, column in enumerate(order):
-                if fields[column].bits > left:
+                if not self._words or fields[column].bits > left:
                     self._words.append([])
                     left = WORD_BITS
                 left -= fields[column].bits

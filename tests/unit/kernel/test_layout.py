@@ -143,3 +143,9 @@ def test_threads_agree_on_a_packing() -> None:
     for thread in threads:
         thread.join()
     assert all(len({id(each) for each in same}) == 1 for same in zip(*found, strict=True))
+
+
+def test_a_wide_layout_may_begin_with_a_column_that_has_no_values_yet() -> None:
+    layout = packing((EMPTY, EVERYTHING, EVERYTHING), (0, 1, 2))
+    assert layout.pack(columns_of([], 3), 0).size == 0
+    assert [column.size for column in layout.columns(layout.pack(columns_of([], 3), 0))] == [0, 0, 0]
