@@ -99,16 +99,17 @@ def _no_zero(b: Column, symbol: str, a: NDArray[np.integer]) -> None:
 
 
 def _power(a: Column, b: Column) -> Column:
-    negative = b < 0
-    if negative.any():
-        at = _first(negative)
-        raise Fault(f"{int(a[at])} ^ {int(b[at])} is not a whole number")
+    undefined = (b < 0) & (a == 0)
+    if undefined.any():
+        raise Fault(f"0 ^ {int(b[_first(undefined)])} has no value")
     exact = np.array([_bounded_power(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)], object)
     return _checked(exact, "^", a, b, INT64_MIN, INT64_MAX)
 
 
 def _bounded_power(base: int, exponent: int) -> int:
-    """`base ** exponent`, or something too large when it would be huge."""
+    """`base ** exponent` cut toward zero, or something too large when it would be huge."""
+    if exponent < 0 and base not in (1, -1):
+        return 0
     if base in (0, 1, -1):
         return int(base ** (exponent % 2 + 2) if base == -1 else base ** min(exponent, 1))
     return base**exponent if exponent <= 64 else 1 << 70

@@ -46,7 +46,7 @@ def remainder(a: int, b: int) -> int:
 
 def power(a: int, b: int) -> int:
     if b < 0:
-        raise ZeroDivisionError
+        return truncated(1, a) ** (2 - b % 2)
     return a**b if b <= 70 else a ** (70 + b % 2) if abs(a) > 1 or a == -1 else a
 
 
@@ -98,7 +98,7 @@ def test_unsigned_numbers_are_exact_or_refused(op: str, a: int, b: int) -> None:
         ("/", "number", 7, 0, "7 / 0 has no value"),
         ("%", "number", 7, 0, "7 % 0 has no value"),
         ("^", "number", 2, 63, "2 ^ 63 does not fit in 64 bits"),
-        ("^", "number", 2, -1, "2 ^ -1 is not a whole number"),
+        ("^", "number", 0, -1, "0 ^ -1 has no value"),
         ("-", "unsigned", 1, 2, "1 - 2 is negative, and the type is unsigned"),
         ("+", "unsigned", U64, 1, "18446744073709551615 + 1 does not fit in 64 bits"),
         ("/", "unsigned", U64, 0, "18446744073709551615 / 0 has no value"),
