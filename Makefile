@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BUILD := build
+SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-slow check format bench lock clean
@@ -39,8 +40,8 @@ format: setup  ## rewrite the code as `make check` wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## generate the benchmarks and print the table
-	$(BIN)/python benchmarks/run.py $(ARGS)
+bench: setup  ## generate the benchmarks and print the table; SHARED= names the folder with real data
+	$(BIN)/python benchmarks/run.py --shared $(SHARED) $(ARGS)
 
 lock:  ## resolve the dependencies again, with hashes and without addresses (needs pip-compile)
 	pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \

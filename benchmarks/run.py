@@ -1,6 +1,6 @@
 """Runs every benchmark in a process of its own and prints the table: the fastest of several runs.
 
-python benchmarks/run.py [--only NAME ...] [--repeat N] [--strategy NAME]
+python benchmarks/run.py [--only NAME ...] [--repeat N] [--shared FOLDER] [options of `sempre run`]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import generate
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "build" / "benchmarks"
-# Programs on real data, where a folder beside the project has them.
+# Programs on real data, by their places in the folder `--shared`.
 SHARED = {"el": ("programs/el.dl", "data/galen"), "text": ("programs/text.dl", "data/crdt")}
 HEADINGS = ("benchmark", "facts in", "results", "seconds", "facts/s", "peak MiB", "rounds")
 
@@ -54,11 +54,10 @@ class Result:
         )
 
 
-def benchmarks() -> list[Benchmark]:
-    """All that can run here."""
+def benchmarks(shared: Path) -> list[Benchmark]:
+    """All that can run here; those on real data where the folder `shared` has it."""
     programs = ROOT / "benchmarks" / "programs"
     found = [Benchmark(name, programs / f"{name}.dl", DATA / name) for name in generate.BENCHMARKS]
-    shared = ROOT.parent / "shared"
     found += [
         Benchmark(name, shared / program, shared / facts)
         for name, (program, facts) in SHARED.items()
@@ -118,8 +117,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="NAME", default=[])
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--shared", type=Path, metavar="FOLDER", default=ROOT.parent / "shared")
     arguments, options = parser.parse_known_args()
-    chosen = [each for each in benchmarks() if not arguments.only or each.name in arguments.only]
+    chosen = [each for each in benchmarks(arguments.shared) if not arguments.only or each.name in arguments.only]
     print(machine())
     show([measure(each, arguments.repeat, options).row() for each in chosen])
 

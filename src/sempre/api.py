@@ -410,6 +410,7 @@ class Database:
             self.materialise()
 
     def _version(self, name: str) -> Any:
+        self._open()
         return self._engine.snapshot.versions[name]
 
     def _unknown(self, name: str) -> DataError:

@@ -10,8 +10,9 @@ Where Soufflé leaves room, this is what holds here:
 - `x ^ n` on integers with n < 0 is the power cut toward zero (so 0 unless x is 1 or -1; x = 0 is an error);
 - shifts look at the lowest six bits of the amount; `bshl` drops the bits that leave the word, `bshr` keeps the sign of
   a `number`, `bshru` fills with zeros;
-- float arithmetic never fails: it follows IEEE 754, and every result is canonical (one NaN, which equals itself, and no
-  negative zero); order comparisons with NaN are false;
+- float arithmetic follows IEEE 754, but for division by zero, which is an `OracleError`; every result is canonical (one
+  NaN, which equals itself, and no negative zero); order comparisons with NaN are false;
+- conversions between numbers must fit (`itou(-1)` does not), `ftoi` and `ftou` cut toward zero;
 - symbols are compared by code point, which is the order of their UTF-8 bytes; `strlen` and `substr` count code points;
   `substr` outside of the text gives what there is, a negative start or length gives the empty symbol;
 - `match(pattern, text)` must match the whole text; `contains(part, text)`;
@@ -126,7 +127,7 @@ def _power(base: int, exponent: int) -> int:
 
 def _float_divide(dividend: float, divisor: float) -> float:
     if divisor == 0.0:
-        return NAN if dividend == 0.0 or math.isnan(dividend) else math.copysign(math.inf, dividend)
+        raise OracleError("division by zero")
     return float(canonical(dividend / divisor))
 
 
@@ -190,8 +191,8 @@ _FIXED: dict[str, Callable[..., Value]] = {
     "ord": _unordered,
     "itof": float,
     "utof": float,
-    "itou": lambda n: n & MASK,
-    "utoi": lambda n: _wrap(n, "number"),
+    "itou": lambda n: fit(n, "unsigned"),
+    "utoi": lambda n: fit(n, "number"),
     "ftoi": lambda x: _truncate(x, "number"),
     "ftou": lambda x: _truncate(x, "unsigned"),
 }

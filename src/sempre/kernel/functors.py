@@ -92,23 +92,24 @@ def _modulo(a: Column, b: Column) -> Column:
     return np.where(b == -1, 0, np.fmod(a, np.where(b == -1, 1, b)))
 
 
-def _no_zero(b: Column, symbol: str, a: Column) -> None:
+def _no_zero(b: Column, symbol: str, a: NDArray[np.integer]) -> None:
     zero = b == 0
     if zero.any():
         raise Fault(f"{int(a[_first(zero)])} {symbol} 0 has no value")
 
 
 def _power(a: Column, b: Column) -> Column:
-    negative = b < 0
-    if negative.any():
-        at = _first(negative)
-        raise Fault(f"{int(a[at])} ^ {int(b[at])} is not a whole number")
+    undefined = (b < 0) & (a == 0)
+    if undefined.any():
+        raise Fault(f"0 ^ {int(b[_first(undefined)])} has no value")
     exact = np.array([_bounded_power(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)], object)
     return _checked(exact, "^", a, b, INT64_MIN, INT64_MAX)
 
 
 def _bounded_power(base: int, exponent: int) -> int:
-    """`base ** exponent`, or something too large when it would be huge."""
+    """`base ** exponent` cut toward zero, or something too large when it would be huge."""
+    if exponent < 0 and base not in (1, -1):
+        return 0
     if base in (0, 1, -1):
         return int(base ** (exponent % 2 + 2) if base == -1 else base ** min(exponent, 1))
     return base**exponent if exponent <= 64 else 1 << 70
@@ -163,12 +164,12 @@ def _u_multiply(a: Column, b: Column) -> Column:
 
 
 def _u_divide(a: Column, b: Column) -> Column:
-    _no_zero(b, "/", a)
+    _no_zero(b, "/", _unsigned(a))
     return (_unsigned(a) // _unsigned(b)).view(np.int64)
 
 
 def _u_modulo(a: Column, b: Column) -> Column:
-    _no_zero(b, "%", a)
+    _no_zero(b, "%", _unsigned(a))
     return (_unsigned(a) % _unsigned(b)).view(np.int64)
 
 
@@ -314,10 +315,11 @@ def _text_to_float(values: Values, text: Column) -> Column:
 
 def _float_to_integer(codes: Column, low: int, high: int) -> Column:
     values = floats_of(codes)
-    bad = ~((values > low - 1.0) & (values < high + 1.0))
+    whole = np.trunc(values)
+    bad = ~((whole >= low) & (whole < high + 1.0))
     if bad.any():
         raise Fault(f"{values[_first(bad)]} does not fit in a 64-bit integer")
-    return _to_codes(np.array([int(value) for value in values.tolist()], object))
+    return _to_codes(np.array([int(value) for value in whole.tolist()], object))
 
 
 def _number_to_unsigned(codes: Column) -> Column:

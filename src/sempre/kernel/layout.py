@@ -12,10 +12,11 @@ index on every prefix of that order.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,7 @@ class Field:
     def hi(self) -> int:
         if not self.bits:
             return self.lo - 1
-        return INT64_MAX if self.bits == WORD_BITS else self.lo + (1 << self.bits) - 1
+        return min(INT64_MAX, self.lo + (1 << self.bits) - 1)
 
     def grown(self, slack: int) -> Field:
         """The same field with room for `2**slack` times as many values."""
@@ -93,7 +94,9 @@ def fields_covering(columns: Sequence[Column], fields: Sequence[Field]) -> tuple
 class Packing:
     """The key layout of rows with `fields`, columns taken in `order`."""
 
-    __slots__ = ("_places", "_reordered", "_words", "bits", "dtype", "fields", "narrow", "order", "shifts")
+    __slots__ = (
+        "__weakref__", "_places", "_reordered", "_words", "bits", "dtype", "fields", "narrow", "order", "shifts",
+    )  # fmt: skip
 
     def __init__(self, fields: tuple[Field, ...], order: tuple[int, ...]) -> None:
         self.fields = fields
@@ -114,7 +117,7 @@ class Packing:
         else:
             left = 0
             for position, column in enumerate(order):
-                if fields[column].bits > left:
+                if not self._words or fields[column].bits > left:
                     self._words.append([])
                     left = WORD_BITS
                 left -= fields[column].bits
@@ -175,8 +178,9 @@ class Packing:
         for word in self._words:
             known = [prefix[p] for p, _ in word if p < len(prefix)]
             low = self._pack_word(word, known, size)
-            # A word that is known to its last column is the same in both bounds, its unused bits included.
-            free = 0 if len(known) == len(word) else self.shifts[word[len(known) - 1][0]] if known else WORD_BITS
+            # A word that is known in full has one value: its unused bits must not let later words run free.
+            free = self.shifts[word[len(known) - 1][0]] if known else WORD_BITS
+            free = 0 if len(known) == len(word) else free
             lows.append(low)
             highs.append(low | np.uint64((1 << free) - 1))
         return self._words_to_keys(lows, size), self._words_to_keys(highs, size)
@@ -219,7 +223,15 @@ def _unbias(values: NDArray[np.uint64]) -> Column:
     return (values ^ np.uint64(1 << 63)).view(np.int64)
 
 
-@lru_cache(maxsize=4096)
+# As long as somebody holds a packing it is the only one of its kind: packings are compared by identity.
+_packings: WeakValueDictionary[tuple[tuple[Field, ...], tuple[int, ...]], Packing] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
 def packing(fields: tuple[Field, ...], order: tuple[int, ...]) -> Packing:
     """The packing of these fields in this order; equal arguments give the same object."""
-    return Packing(fields, order)
+    with _lock:
+        found = _packings.get((fields, order))
+        if found is None:
+            found = _packings[fields, order] = Packing(fields, order)
+        return found

@@ -69,7 +69,8 @@ def _sum_floats(values: NDArray[np.float64], starts: join.Rows) -> NDArray[np.fl
     stretch = np.zeros(values.size, np.int64)
     stretch[starts[1:]] = 1
     ordered = values[np.lexsort((values, stretch.cumsum()))]
-    return np.asarray(np.add.reduceat(ordered, starts))
+    with np.errstate(all="ignore"):  # infinities of both signs have the sum NaN
+        return np.asarray(np.add.reduceat(ordered, starts))
 
 
 def _sum_exact(values: NDArray[np.integer], starts: join.Rows, counts: Column, low: int, high: int) -> Column:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sempre.kernel import compiled
 from sempre.kernel.join import Mask, Rows
-from sempre.kernel.layout import Keys
+from sempre.kernel.layout import INT64_MAX, Keys
 
 # Keys per bucket of the directory, as a power of two.
 BUCKET_BITS = 2
@@ -83,7 +83,9 @@ class Run:
 
     def _clipped(self, probes: Keys) -> Keys:
         """Probes with everything beyond the last key moved just past it, where the directory still reaches."""
-        return np.asarray(np.minimum(probes, self.keys[-1] + 1))
+        last = int(self.keys[-1])
+        # No narrow key lies beyond the greatest one, and there is no integer past it either.
+        return probes if last == INT64_MAX else np.asarray(np.minimum(probes, last + 1))
 
     def expand(self, begins: Rows, ends: Rows) -> tuple[Rows, Keys]:
         """For every range, its row number and the keys in it."""

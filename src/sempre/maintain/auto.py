@@ -1,9 +1,9 @@
 """The default: maintain where that is cheaper, recompute where it is not, stratum by stratum.
 
-Which way a stratum is maintained was chosen by measurement: `ranked` for all but strata that took many small rounds (long
-chains), which `dredc` follows row by row. Whether to maintain at all is decided three times: before, from the size of
-the change; while the affected part unfolds, from its size; and by a guard on the time, measured against the last run from
-scratch. Giving up costs what was spent so far and nothing else: versions are immutable.
+Which way a stratum is maintained was chosen by measurement: `ranked` for all but strata that took many small rounds
+(long chains), which `dredc` follows row by row. Whether to maintain at all is decided three times: before, from the
+size of the change; while the affected part unfolds, from its size; and by a guard on the time, measured against the
+last run from scratch. Giving up costs what was spent so far and nothing else: versions are immutable.
 """
 
 from __future__ import annotations

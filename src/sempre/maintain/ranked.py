@@ -6,9 +6,9 @@ cyclic the rules are. The invariant is that every fact has such a *grounded* sup
 rule derives it, or a recursive one does from facts of lower rank.
 
 A deletion puts in doubt the facts that lost an instance, whichever. Those that still have a grounded support stay; the
-others are taken out, and what rested on them is put in doubt, until nothing is. What was taken out may come back, with a
-higher rank, like anything that is inserted. Far less is overdeleted than without ranks, there are no counters to build
-or to keep, and the check looks only at the instances that derive the facts in doubt.
+others are taken out, and what rested on them is put in doubt, until nothing is. What was taken out may come back, with
+a higher rank, like anything that is inserted. Far less is overdeleted than without ranks, there are no counters to
+build or to keep, and the check looks only at the instances that derive the facts in doubt.
 
 Why it is exact: suppose a fact that stays has no proof in the new state; take one of lowest rank. It has a grounded
 support (if it was never in doubt, the one it had before, which nothing touched), whose facts have lower rank and stay,

@@ -126,9 +126,7 @@ class StratumUpdate:
             parts = [again[name]] if name in again else []
             if name in newly and self.rec is not None:
                 self.rec[name] = self.rec[name].adding(newly[name])
-            for counted in (gained.get(name), newly.get(name)):
-                if counted is not None:
-                    parts.append(backend.difference(counted.rows(), left[name]))
+            parts += [backend.difference(rows, left[name]) for rows in heads((gained, newly), name)]
             if name in work.explicit_changes:
                 parts.append(backend.difference(work.explicit_changes[name].plus, left[name]))
             if parts:

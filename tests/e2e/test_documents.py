@@ -1,0 +1,67 @@
+"""The examples in the documents do what they show.
+
+Blocks marked `run` after their language are run, those of one document in one folder, one after the other:
+
+    ```console run     `$ command`, then what it prints. `$ cat FILE` makes the file, if it is not there.
+    ```python run      must not raise
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ("README.md", "docs/language.md")
+BLOCK = re.compile(r"^```(console|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(document: str) -> list[tuple[str, str]]:
+    return BLOCK.findall((ROOT / document).read_text("utf-8"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the command in `.venv/bin`, which is where a reader has it, and on the path."""
+    binaries = tmp_path / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    command = binaries / "sempre"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sempre.cli "$@"\n')
+    command.chmod(0o755)
+    assert shutil.which("sh")
+    monkeypatch.setenv("PATH", f"{binaries}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run_console(text: str, folder: Path) -> None:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        shown = shown.rstrip("\n")
+        new = re.fullmatch(r"cat (\S+)", command)
+        if new and not (folder / new[1]).exists():
+            (folder / new[1]).write_text(shown + "\n", "utf-8")
+            continue
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
+        )
+        assert done.stdout.rstrip("\n") == shown, command
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_examples(document: str, folder: Path) -> None:
+    found = blocks(document)
+    assert {language for language, _ in found} == {"console", "python"}
+    names: dict[str, Any] = {}
+    for language, text in found:
+        if language == "console":
+            run_console(text, folder)
+        else:
+            exec(compile(text, document, "exec"), names)  # the document's own text

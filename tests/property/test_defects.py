@@ -1,0 +1,141 @@
+"""The comparison with the oracle bites: defects planted into the engine are found by a few random cases."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sempre.backends import local, pipeline
+from sempre.backends.local import LocalBackend
+from sempre.kernel import layout
+from sempre.kernel import trace as traces
+from sempre.kernel.trace import RowSet, Trace
+from sempre.maintain import seminaive
+from tests.engine import check_epochs
+from tests.property.programs import random_case
+
+pytestmark = pytest.mark.oracle
+Plant = Callable[[pytest.MonkeyPatch], None]
+CASES = 60
+
+
+def drop_the_last_slice(patch: pytest.MonkeyPatch) -> None:
+    original = pipeline.Scan.slices
+
+    def slices(scan: Any, view: Any, rows: int, counted: bool) -> Iterator[Any]:
+        found = list(original(scan, view, rows, counted))
+        yield from found[:-1] if len(found) > 1 else found
+
+    patch.setattr(local, "SLICE_ROWS", 2)
+    patch.setattr(pipeline.Scan, "slices", slices)
+
+
+def skip_negated_atoms(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(pipeline, "_absent_atom", lambda probe, values, live: lambda rows, views: rows)
+
+
+def skip_the_filter_of_known_facts(patch: pytest.MonkeyPatch) -> None:
+    original = LocalBackend.derive
+
+    def derive(backend: LocalBackend, relation: str, plans: Any, views: Any, known: Any) -> Any:
+        return original(backend, relation, plans, views, backend.empty(relation))
+
+    patch.setattr(LocalBackend, "derive", derive)
+
+
+def forget_one_delta_plan(patch: pytest.MonkeyPatch) -> None:
+    original = seminaive.pivots
+
+    def pivots(rule: Any, relations: Any) -> list[int]:
+        found = original(rule, relations)
+        return found[:-1] if len(found) > 1 else found
+
+    patch.setattr(seminaive, "pivots", pivots)
+
+
+def read_too_little_left_of_the_pivot(patch: pytest.MonkeyPatch) -> None:
+    """Every literal reads what only this state has."""
+    from sempre.plan import planner
+    from sempre.plan.ops import Read
+
+    def reads_for(body: Any, pivot: int | None) -> tuple[Read, ...]:
+        return tuple(Read.HERE if pivot is None else Read.BOTH if i != pivot else Read.ONLY for i in range(len(body)))
+
+    patch.setattr(planner, "reads_for", reads_for)
+
+
+def forget_the_dead(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Trace, "removing", lambda trace, rows: trace)
+
+
+def bound_too_far(patch: pytest.MonkeyPatch) -> None:
+    """Lookups find the rows of the next value too."""
+    original = layout.Packing.bounds
+
+    def bounds(packing: Any, prefix: Any, size: int) -> Any:
+        low, high = original(packing, prefix, size)
+        return low, high + 1 if packing.narrow and 0 < len(prefix) < len(packing.order) else high
+
+    patch.setattr(layout.Packing, "bounds", bounds)
+
+
+def lose_a_row_when_runs_meet(patch: pytest.MonkeyPatch) -> None:
+    original = traces._push
+
+    def push(runs: Any, keys: Any) -> Any:
+        return original(runs, keys[1:] if runs and keys.size > 2 else keys)
+
+    patch.setattr(traces, "_push", push)
+
+
+DEFECTS: list[Plant] = [
+    drop_the_last_slice,
+    skip_negated_atoms,
+    skip_the_filter_of_known_facts,
+    forget_one_delta_plan,
+    read_too_little_left_of_the_pivot,
+    forget_the_dead,
+    bound_too_far,
+    lose_a_row_when_runs_meet,
+]
+
+
+class Endless(Exception):
+    """A case took far more steps than any case needs."""
+
+
+def differences(patch: pytest.MonkeyPatch) -> int:
+    """In how many cases the engine differs from the oracle, fails, or does not end."""
+    steps = 0
+    union = LocalBackend.union
+
+    def limited(backend: LocalBackend, sets: Any) -> RowSet:
+        nonlocal steps
+        steps += 1
+        if steps > 200:
+            raise Endless
+        return union(backend, sets)
+
+    patch.setattr(LocalBackend, "union", limited)
+    found = 0
+    for seed in range(CASES):
+        case = random_case(random.Random(seed))
+        steps = 0
+        try:
+            check_epochs(case.program, [(case.facts, {}), *case.updates], "recompute")
+        except (AssertionError, Endless, ValueError, IndexError):
+            found += 1
+    return found
+
+
+def test_without_a_defect_nothing_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert differences(monkeypatch) == 0
+
+
+@pytest.mark.parametrize("plant", DEFECTS, ids=lambda plant: plant.__name__)
+def test_a_planted_defect_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert differences(monkeypatch) > 0
