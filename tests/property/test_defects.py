@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sempre.backends import local, pipeline
@@ -34,7 +35,7 @@ def drop_the_last_slice(patch: pytest.MonkeyPatch) -> None:
 
 
 def skip_negated_atoms(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(pipeline, "_absent_atom", lambda probe, values, live: lambda rows, views: rows)
+    patch.setattr(pipeline._Nested, "found", lambda nested, rows, views: np.zeros(rows.size, np.bool_))
 
 
 def skip_the_filter_of_known_facts(patch: pytest.MonkeyPatch) -> None:
@@ -49,7 +50,7 @@ def skip_the_filter_of_known_facts(patch: pytest.MonkeyPatch) -> None:
 def forget_one_delta_plan(patch: pytest.MonkeyPatch) -> None:
     original = seminaive.pivots
 
-    def pivots(rule: Any, relations: Any) -> list[int]:
+    def pivots(rule: Any, relations: Any) -> list[Any]:
         found = original(rule, relations)
         return found[:-1] if len(found) > 1 else found
 
@@ -61,8 +62,8 @@ def read_too_little_left_of_the_pivot(patch: pytest.MonkeyPatch) -> None:
     from sempre.plan import planner
     from sempre.plan.ops import Read
 
-    def reads_for(body: Any, pivot: int | None) -> tuple[Read, ...]:
-        return tuple(Read.HERE if pivot is None else Read.BOTH if i != pivot else Read.ONLY for i in range(len(body)))
+    def reads_for(size: int, pivot: int) -> list[Read]:
+        return [Read.ONLY if i == pivot else Read.BOTH for i in range(size)]
 
     patch.setattr(planner, "reads_for", reads_for)
 

@@ -6,7 +6,7 @@ import sempre
 from sempre.analysis.model import NormalRule
 from sempre.plan.domains import domains
 from sempre.plan.indexes import Orders
-from sempre.plan.ops import Absent, Assign, Filter, Plan, Probe, Read, Reduce, TakeApart, probes
+from sempre.plan.ops import Absent, Assign, Filter, Pivot, Plan, Probe, Read, Reduce, TakeApart, probes
 from sempre.plan.planner import plan_rule
 
 DECLARATIONS = """
@@ -40,7 +40,7 @@ def plan(text: str, pivot: int | None = None) -> tuple[Plan, Orders]:
     orders = Orders()
     for name, relation in sempre.Program(DECLARATIONS + text).relations.items():
         orders.declare(name, relation.arity)
-    return plan_rule(rule_of(text), pivot, Sizes(), orders), orders
+    return plan_rule(rule_of(text), None if pivot is None else Pivot(pivot), Sizes(), orders), orders
 
 
 def read_order(made: Plan) -> list[str]:
