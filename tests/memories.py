@@ -9,7 +9,7 @@ does not have, the facts of the second are not derived one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from sempre.analysis.model import CheckedProgram, Stratum
@@ -51,10 +51,10 @@ def _comparable(program: CheckedProgram, stratum: Stratum) -> bool:
 
 
 def _check_counters(db: Any, memory: Counters, name: str, expected: dict[Row, tuple[int, int]], where: str) -> int:
-    nonrec = numbers(db, name, [memory.nonrec[name].entries()])
+    nonrec = numbers(db, name, memory.nonrec[name].entries())
     assert nonrec == {row: n for row, (n, _) in expected.items() if n}, f"nonrec of {name} {where}"
     if memory.rec is not None:
-        rec = numbers(db, name, [memory.rec[name].entries()])
+        rec = numbers(db, name, memory.rec[name].entries())
         assert rec == {row: n for row, (_, n) in expected.items() if n}, f"rec of {name} {where}"
     return len(expected)
 
@@ -65,8 +65,8 @@ def _check_levels(
     """Where a fact is first derived and how often; what an explicit fact is derived by later is not compared."""
     found = dict.fromkeys(given, (0, 1))
     for iteration, level in enumerate(memory.levels, 1):
-        counts = numbers(db, name, [level.counts[name]]) if name in level.counts else {}
-        facts = set(numbers(db, name, [db._backend.once(level.facts[name])])) if name in level.facts else set()
+        counts = numbers(db, name, level.counts[name]) if name in level.counts else {}
+        facts = set(numbers(db, name, db._backend.once(level.facts[name]))) if name in level.facts else set()
         assert facts == {row for row, count in counts.items() if count > 0} - set(found), (
             f"facts of {name} in iteration {iteration} {where}"
         )
@@ -76,32 +76,41 @@ def _check_levels(
     return len(expected)
 
 
-def numbers(db: Any, name: str, parts: Iterable[Any]) -> Numbers:
+def numbers(db: Any, name: str, counted: Any) -> Numbers:
     """Counted rows as a dictionary of plain values."""
-    relation, found = db.program.relations[name], Numbers()
-    for part in parts:
-        rows = part.rows()
-        if not relation.arity:
-            found.update([((), int(part.weights.sum()))] if len(rows) else [])
-            continue
-        tuples = db._decoder.tuples(relation, rows.columns(), len(rows))
-        for row, weight in zip(tuples, part.weights.tolist(), strict=True):
-            found[tuple(map(plain, row))] = weight
-    return found
+    relation, rows = db.program.relations[name], counted.rows()
+    tuples = db._decoder.tuples(relation, rows.columns(), len(rows))
+    return {tuple(map(plain, row)): n for row, n in zip(tuples, counted.weights.tolist(), strict=True)}
 
 
-def everything(db: Any) -> dict[str, Any]:
-    """Facts and counters of a database, for comparing two that should be in one state."""
-    state: dict[str, Any] = {name: {tuple(map(plain, row)) for row in db[name]} for name in db}
+def everything(db: Any) -> dict[str, dict[str, Any]]:
+    """Facts ("") and counters (by the stratum's relations) of a database, for comparing two in one state.
+
+    Counters are missing where they were never needed. Iterations in which nothing is derived are left out.
+    """
+    facts = {name: {tuple(map(plain, row)) for row in db[name]} for name in db}
+    state: dict[str, dict[str, Any]] = {"": facts}
     for stratum in db._engine.program.strata:
         memory = db._engine.snapshot.memories.get(stratum.index)
-        for name in stratum.relations:
-            if isinstance(memory, Counters):
-                state[f"nonrec of {name}"] = numbers(db, name, [memory.nonrec[name].entries()])
-                if memory.rec is not None:
-                    state[f"rec of {name}"] = numbers(db, name, [memory.rec[name].entries()])
-            elif isinstance(memory, Levels):
-                for iteration, level in enumerate(memory.levels, 1):
-                    if name in level.counts:
-                        state[f"{name} in iteration {iteration}"] = numbers(db, name, [level.counts[name]])
-    return {key: value for key, value in state.items() if value}
+        if memory is not None:
+            counters = {key: n for name in stratum.relations for key, n in _counters(db, memory, name) if n}
+            state[", ".join(stratum.relations)] = counters
+    return state
+
+
+def _counters(db: Any, memory: Counters | Levels, name: str) -> Iterator[tuple[str, Numbers]]:
+    if isinstance(memory, Counters):
+        yield f"nonrec of {name}", numbers(db, name, memory.nonrec[name].entries())
+        if memory.rec is not None:
+            yield f"rec of {name}", numbers(db, name, memory.rec[name].entries())
+        return
+    for iteration, level in enumerate(memory.levels, 1):
+        if name in level.counts:
+            yield f"{name} in iteration {iteration}", numbers(db, name, level.counts[name])
+
+
+def same_state(one: Any, other: Any) -> None:
+    """Asserts that two databases have the same facts, and the same counters where both have any."""
+    left, right = everything(one), everything(other)
+    for key in left.keys() & right.keys():
+        assert left[key] == right[key], key or "facts"
