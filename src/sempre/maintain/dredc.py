@@ -53,6 +53,7 @@ class DRedC:
             count_recursive(work, stratum, update.old, update.below, old=True),
         )
         nonrec = changed_nonrec(update, counters.nonrec, nonrecursive, gained)
+        assert counters.rec is not None
         update.rec = dict(counters.rec)
         _overdelete(update, nonrec, (nonrecursive, recursive), removed)
         again = {name: update.backend.positive(update.rec[name], dead.rows()) for name, dead in update.dead.items()}

@@ -252,7 +252,8 @@ class _Update(_Rounds):
         """True instances now, less true instances then, at the present level."""
         sides = {}
         for gained in (True, False):
-            views, ready = dict(below[gained]), {}
+            views = dict(below[gained])
+            ready: dict[str, list[Executable]] = {}
             for name in self.stratum.relations:
                 self._own_views(views, name, gained)
             moved = {n for n in self.stratum.relations if len(self._minus[n]) or len(self._plus[n])}

@@ -39,7 +39,8 @@ class Work:
     `old` has every relation as it was; `new` has those that are up to date already, `changes` how they changed.
     `explicit` has the explicit facts of every relation after the epoch, `explicit_before` those before it,
     `explicit_changes` the difference.
-    `notes` says what strategies decided on the way. `on_round` is told the stratum's rounds as they happen, and may raise to abandon the epoch.
+    `notes` says what strategies decided on the way. `on_round` is told the stratum's rounds as they happen, and may
+    raise to abandon the epoch.
     """
 
     program: CheckedProgram

@@ -1,4 +1,4 @@
-"""The running example of [Zhao]: a points-to analysis, its proof counts per iteration, and the two updates of section 2.
+"""The running example of [Zhao]: a points-to analysis, its proof counts per iteration, two updates of section 2.
 
 The source program is a fragment of six lines; `a` and `b` are assigned to each other, `c.f` holds `a`, and `b` and `e`
 are loaded from the field `f` of `c` and `d`.
