@@ -91,7 +91,9 @@ def test_changes_by_every_strategy(strategy: str, folder: Path) -> None:
     report = json.loads((folder / "r.json").read_text("utf-8"))
     assert set(report) == {"epochs", "session_seconds"}
     assert [set(epoch) for epoch in report["epochs"]] == [REPORT] * 4
-    assert [(e["added"].get("reach", 0), e["removed"].get("reach", 0)) for e in report["epochs"]] == list(written.values())
+    assert [(e["added"].get("reach", 0), e["removed"].get("reach", 0)) for e in report["epochs"]] == list(
+        written.values()
+    )
     assert [epoch["ignored_deletions"] for epoch in report["epochs"]] == [0, 1, 0, 1]
     assert {epoch["placement"] for epoch in report["epochs"]} == {"driver"}
     if strategy != "auto":
