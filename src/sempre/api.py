@@ -41,6 +41,8 @@ from sempre.results import Decoder
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sempre.verify import Verification
+
 
 class Program:
     """A parsed and checked program.
@@ -378,6 +380,13 @@ class Database:
         relation = self.program.relations[atom.relation]
         self._materialized()
         return answer(atom, relation, self._version(relation.name).rows(), self._encode_constants, self._decoder)
+
+    def verify(self) -> Verification:
+        """Compare facts and counters with a run from scratch; `.ok`, or `.differences` with what is wrong."""
+        from sempre.verify import verify
+
+        self._materialized()
+        return verify(self._engine, self._decoder)
 
     def _encode_constants(self, relation: Relation, column: int, value: Any) -> int:
         from sempre.ingest import encode_value

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine import STRATEGIES
+
 pytest.importorskip("sempre.api")
 
 REACH = """\
@@ -63,6 +65,39 @@ def test_every_epoch_is_applied_and_reported(folder: Path) -> None:
     assert report["epochs"][0]["added"]["reach"] == 3
     assert report["epochs"][2]["removed"]["reach"] == 4
     assert report["session_seconds"] >= sum(epoch["seconds"] for epoch in report["epochs"])
+
+
+REPORT = {"seconds", "read_seconds", "write_seconds", "strategy", "placement", "rounds", "instances"}
+REPORT |= {"added", "removed", "peak_rss", "why", "strata", "ignored_insertions", "ignored_deletions"}
+
+
+@pytest.mark.parametrize("strategy", ["auto", *STRATEGIES])
+def test_changes_by_every_strategy(strategy: str, folder: Path) -> None:
+    """A script of two epochs and a folder that is one; all that changes is written, all that happened reported."""
+    script = '+edge("c", "a"). -edge("x", "y"). commit.\n-edge("b", "c"). +edge("b", "c"). -edge("a", "b"). commit.\n'
+    (folder / "c.dl").write_text(script, "utf-8")
+    (folder / "more").mkdir()
+    (folder / "more" / "edge.insert.facts").write_text("a\tb\na\td\n", "utf-8")
+    (folder / "more" / "edge.delete.facts").write_text("c\ta\na\tb\n", "utf-8")
+    flags = ["--changes", "c.dl", "--changes", "more", "--changes-out", "d", "--report", "r.json"]
+    done = sempre("run", "reach.dl", "-D", "out", "--strategy", strategy, *flags, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert facts_of(folder / "out" / "reach.csv") == {("a", "b"), ("b", "c"), ("a", "c"), ("a", "d")}
+    written = {
+        number: tuple(len(facts_of(folder / "d" / number / f"reach.{side}.csv")) for side in ("added", "removed"))
+        for number in "0123"
+    }
+    assert written == {"0": (3, 0), "1": (6, 0), "2": (0, 6), "3": (3, 2)}
+    report = json.loads((folder / "r.json").read_text("utf-8"))
+    assert set(report) == {"epochs", "session_seconds"}
+    assert [set(epoch) for epoch in report["epochs"]] == [REPORT] * 4
+    assert [(e["added"].get("reach", 0), e["removed"].get("reach", 0)) for e in report["epochs"]] == list(
+        written.values()
+    )
+    assert [epoch["ignored_deletions"] for epoch in report["epochs"]] == [0, 1, 0, 1]
+    assert {epoch["placement"] for epoch in report["epochs"]} == {"driver"}
+    if strategy != "auto":
+        assert {epoch["strategy"] for epoch in report["epochs"]} == {strategy}
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,8 @@ class Body:
         fresh: list[tuple[str, str]] = []
         args = tuple(self.argument(kind, binds, fresh) for kind in relation.kinds)
         shared = [i for i, kind in enumerate(relation.kinds) if self.bound.get(kind)]
-        if binds and len(fresh) == len(args) and shared and not self.dice.chance(15):
+        alone = [arg.name for arg in args if isinstance(arg, s.Variable)] == [name for _, name in fresh]
+        if binds and alone and len(fresh) == len(args) and shared and not self.dice.chance(15):
             column = self.dice.choose(shared)  # no column joins with what is bound: make one
             fresh.pop(column)
             joined = s.Variable(self.dice.choose(self.bound[relation.kinds[column]]))

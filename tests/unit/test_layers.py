@@ -12,7 +12,7 @@ LAYERS = (  # top first; names in one row are independent of each other
     "__init__ __main__",
     "cli",
     "api",
-    "query explain network",
+    "query explain network verify",
     "ingest results",
     "files engine",
     "maintain backends storage",

@@ -330,6 +330,8 @@ class _Update(_Rounds):
 
     def _finish(self, levels: tuple[Level, ...]) -> Outcome:
         backend, versions, changes = self.backend, {}, {}
+        while levels and levels[-1].is_empty:  # the old run was longer
+            levels = levels[:-1]
         for name in self.stratum.relations:
             plus = backend.difference(self._plus[name].rows(), self.work.old[name])
             change = Change(plus, self._minus[name].rows())

@@ -1,0 +1,212 @@
+"""Is the state what a run from scratch would give? Facts, and whatever strategies have counted.
+
+The explicit facts are evaluated again, on the same backend so that codes mean the same, and compared with the
+snapshot. Counters are counted again from the recomputed facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sempre.analysis.model import Relation, Stratum
+from sempre.engine import Engine, Snapshot
+from sempre.maintain.dredc import Counters, count_nonrecursive, count_recursive
+from sempre.maintain.iterations import ByIteration, Level, Levels
+from sempre.maintain.states import Below
+from sempre.maintain.strategy import Work
+from sempre.plan.backend import Counted, Rows
+from sempre.results import Decoder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Facts that a message shows.
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Facts of one relation in which the state and a run from scratch differ.
+
+    `what` is `missing` (facts that should be there), `unexpected` (facts that should not), `nonrec`, `rec` or
+    `iteration` (facts whose counter of that name is wrong). `rows` is an Arrow table of the facts.
+    """
+
+    relation: str
+    what: str
+    size: int
+    message: str
+    _rows: Any
+    _decoder: Decoder
+    _declared: Relation
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        return self._decoder.table(self._declared, self._rows.columns(), self.size)
+
+    def __repr__(self) -> str:
+        return f"<Difference: {self.message}>"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a comparison with a run from scratch found."""
+
+    differences: list[Difference]
+    relations: int
+    facts: int
+    counters: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __repr__(self) -> str:
+        looked = f"{self.relations:,} relations, {self.facts:,} facts, {self.counters:,} counters"
+        if self.ok:
+            return f"<Verification: ok; {looked}>"
+        lines = [f"  {difference.message}" for difference in self.differences]
+        return "\n".join([f"<Verification: {len(self.differences)} differences; {looked}", *lines]) + ">"
+
+
+def verify(engine: Engine, decoder: Decoder) -> Verification:
+    """Compare the engine's snapshot with a run from scratch on its explicit facts."""
+    return _Comparison(engine, decoder).run()
+
+
+class _Comparison:
+    def __init__(self, engine: Engine, decoder: Decoder) -> None:
+        self._engine = engine
+        self._backend = engine.backend
+        self._decoder = decoder
+        self._found: list[Difference] = []
+        self._counters = 0
+
+    def run(self) -> Verification:
+        engine, snapshot = self._engine, self._engine.snapshot
+        again = Engine(engine.program, engine.backend, "recompute")
+        again.apply({name: version.rows() for name, version in snapshot.explicit.items() if len(version)}, {})
+        for name in engine.program.relations:
+            self._facts(name, snapshot, again.snapshot)
+        work = _standing(again)
+        for stratum in engine.program.strata:
+            memory = snapshot.memories.get(stratum.index)
+            if isinstance(memory, Counters):
+                self._instances(work, stratum, memory)
+            elif isinstance(memory, Levels):
+                self._iterations(work, stratum, memory)
+        facts = sum(map(len, snapshot.versions.values()))
+        return Verification(self._found, len(engine.program.relations), facts, self._counters)
+
+    def _facts(self, name: str, snapshot: Snapshot, again: Snapshot) -> None:
+        difference, have, want = self._backend.difference, snapshot.versions[name], again.versions[name]
+        for what, verb, rows in (
+            ("missing", "lacks", difference(want.rows(), have)),
+            ("unexpected", "should not have", difference(have.rows(), want)),
+        ):
+            if len(rows):
+                shown = ", ".join(_text(name, row) for row in self._examples(name, rows))
+                self._add(name, what, rows, f"`{name}` {verb} {_facts(len(rows))}: {shown}")
+
+    def _instances(self, work: Work, stratum: Stratum, memory: Counters) -> None:
+        below = Below(work, stratum)
+        own = {name: work.new[name] for name in stratum.relations}
+        self._tallies("nonrec", memory.nonrec, count_nonrecursive(work, stratum, below, old=False))
+        if memory.rec is not None:
+            self._tallies("rec", memory.rec, count_recursive(work, stratum, own, below, old=False))
+
+    def _tallies(self, what: str, have: Mapping[str, Any], want: Mapping[str, Any]) -> None:
+        for name in want:
+            counted, expected = have[name].entries(), want[name].entries()
+            self._counters += len(counted)
+            self._numbers(name, what, f"{what} of `{name}`", counted, expected)
+
+    def _iterations(self, work: Work, stratum: Stratum, memory: Levels) -> None:
+        want = ByIteration(self._engine.strategy != "counting").bootstrap(work, stratum).memory.levels
+        for number in range(max(len(memory.levels), len(want))):
+            for name in stratum.relations:
+                self._iteration(name, number + 1, _level(memory.levels, number), _level(want, number))
+
+    def _iteration(self, name: str, number: int, have: Level, want: Level) -> None:
+        """Compare one iteration: how often facts are derived, and which are new."""
+        counted, expected = (self._counts(name, level) for level in (have, want))
+        self._counters += len(counted)
+        if self._numbers(name, "iteration", f"the count of `{name}` in iteration {number}", counted, expected):
+            return
+        rows = self._backend.difference(self._new(name, have), self._backend.version(self._new(name, want)))
+        if len(rows):
+            self._add(
+                name, "iteration", rows, f"{_facts(len(rows))} of `{name}` should not be new in iteration {number}"
+            )
+
+    def _counts(self, name: str, level: Level) -> Counted:
+        return level.counts.get(name) or self._backend.total(name, [])
+
+    def _new(self, name: str, level: Level) -> Rows:
+        return level.facts.get(name) or self._backend.empty(name).rows()
+
+    def _numbers(self, name: str, what: str, label: str, have: Counted, want: Counted) -> bool:
+        """Note the facts whose numbers differ; says whether there are any."""
+        backend = self._backend
+        wrong = backend.total(name, [part for part in (have, want.negated()) if len(part)])
+        if not len(wrong):
+            return False
+        has, should = (self._decoded(name, backend.restricted(part, wrong.rows())) for part in (have, want))
+        shown = [
+            f"{_text(name, row)} has {has.get(row, 0)}, should have {should.get(row, 0)}"
+            for row in self._examples(name, wrong.rows())
+        ]
+        self._add(name, what, wrong.rows(), f"{label} is wrong for {_facts(len(wrong))}: {'; '.join(shown)}")
+        return True
+
+    def _add(self, name: str, what: str, rows: Rows, message: str) -> None:
+        declared = self._engine.program.relations[name]
+        self._found.append(Difference(name, what, len(rows), message, rows, self._decoder, declared))
+
+    def _examples(self, name: str, rows: Rows) -> list[tuple[Any, ...]]:
+        """The first few rows."""
+        declared = self._engine.program.relations[name]
+        columns, size = [column[:EXAMPLES] for column in rows.columns()], min(len(rows), EXAMPLES)
+        return list(self._decoder.tuples(declared, columns, size))
+
+    def _decoded(self, name: str, counted: Counted) -> dict[tuple[Any, ...], int]:
+        rows, declared = counted.rows(), self._engine.program.relations[name]
+        return dict(
+            zip(self._decoder.tuples(declared, rows.columns(), len(rows)), counted.weights.tolist(), strict=True)
+        )
+
+
+def _standing(engine: Engine) -> Work:
+    """An epoch in which nothing changes."""
+    snapshot = engine.snapshot
+    versions, explicit = dict(snapshot.versions), snapshot.explicit
+    return Work(
+        engine.program, engine.backend, engine.plans, versions, explicit, explicit, {}, _no_round, dict(versions)
+    )
+
+
+def _no_round(round_: int, facts: int) -> None:
+    """Nobody watches."""
+
+
+def _level(levels: tuple[Level, ...], number: int) -> Level:
+    return levels[number] if number < len(levels) else Level({}, {})
+
+
+def _facts(number: int) -> str:
+    return "1 fact" if number == 1 else f"{number:,} facts"
+
+
+def _text(name: str, row: tuple[Any, ...]) -> str:
+    values = (f'"{value}"' if isinstance(value, str) else str(value) for value in row)
+    return f"{name}({', '.join(values)})"
+
+
+__all__ = ["Difference", "Verification", "verify"]

@@ -1,0 +1,116 @@
+"""What strategies remember between epochs, compared with the oracle's counters.
+
+Sets alone do not show that a counter is wrong: it shows epochs later, if at all. So after every epoch each counter
+that a snapshot holds must be what a run from scratch would count.
+
+Strata with an `eqrel` relation or an aggregate in a head are left out: the first are closed by rules that the oracle
+does not have, the facts of the second are not derived one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.lang import syntax as s
+from sempre.maintain.dredc import Counters
+from sempre.maintain.iterations import Levels
+from tests.oracle.counters import instances, iterations
+from tests.oracle.naive import Facts
+from tests.oracle.values import Row
+from tests.rows import plain
+
+Numbers = dict[Row, int]
+
+
+def check_memories(db: Any, program: s.Program, explicit: Facts, result: Facts, where: str) -> int:
+    """Compares all counters of the last epoch; returns how many facts had one."""
+    memories = db._engine.snapshot.memories
+    strata = [stratum for stratum in db._engine.program.strata if memories.get(stratum.index) is not None]
+    strata = [stratum for stratum in strata if _comparable(db._engine.program, stratum)]
+    if not strata:
+        return 0
+    compared = 0
+    counted = instances(program, explicit, result)
+    numbered = iterations(program, explicit)
+    for stratum in strata:
+        memory = memories[stratum.index]
+        for name in stratum.relations:
+            if isinstance(memory, Counters):
+                compared += _check_counters(db, memory, name, counted[name], where)
+            elif isinstance(memory, Levels):
+                given = explicit.get(name, set())
+                compared += _check_levels(db, memory, name, numbered[name], given, where)
+    return compared
+
+
+def _comparable(program: CheckedProgram, stratum: Stratum) -> bool:
+    relations = [program.relations[name] for name in stratum.relations]
+    return not any(relation.aggregate is not None or relation.is_equivalence for relation in relations)
+
+
+def _check_counters(db: Any, memory: Counters, name: str, expected: dict[Row, tuple[int, int]], where: str) -> int:
+    nonrec = numbers(db, name, memory.nonrec[name].entries())
+    assert nonrec == {row: n for row, (n, _) in expected.items() if n}, f"nonrec of {name} {where}"
+    if memory.rec is not None:
+        rec = numbers(db, name, memory.rec[name].entries())
+        assert rec == {row: n for row, (_, n) in expected.items() if n}, f"rec of {name} {where}"
+    return len(expected)
+
+
+def _check_levels(
+    db: Any, memory: Levels, name: str, expected: dict[Row, tuple[int, int]], given: set[Row], where: str
+) -> int:
+    """Where a fact is first derived and how often; what an explicit fact is derived by later is not compared."""
+    found = dict.fromkeys(given, (0, 1))
+    for iteration, level in enumerate(memory.levels, 1):
+        counts = numbers(db, name, level.counts[name]) if name in level.counts else {}
+        facts = set(numbers(db, name, db._backend.once(level.facts[name]))) if name in level.facts else set()
+        assert facts == {row for row, count in counts.items() if count > 0} - set(found), (
+            f"facts of {name} in iteration {iteration} {where}"
+        )
+        for row in facts:
+            found[row] = (iteration, counts[row])
+    assert found == expected, f"iterations of {name} {where}"
+    return len(expected)
+
+
+def numbers(db: Any, name: str, counted: Any) -> Numbers:
+    """Counted rows as a dictionary of plain values."""
+    relation, rows = db.program.relations[name], counted.rows()
+    tuples = db._decoder.tuples(relation, rows.columns(), len(rows))
+    return {tuple(map(plain, row)): n for row, n in zip(tuples, counted.weights.tolist(), strict=True)}
+
+
+def everything(db: Any) -> dict[str, dict[str, Any]]:
+    """Facts ("") and counters (by the stratum's relations) of a database, for comparing two in one state.
+
+    Counters are missing where they were never needed. Iterations in which nothing is derived are left out.
+    """
+    facts = {name: {tuple(map(plain, row)) for row in db[name]} for name in db}
+    state: dict[str, dict[str, Any]] = {"": facts}
+    for stratum in db._engine.program.strata:
+        memory = db._engine.snapshot.memories.get(stratum.index)
+        if memory is not None:
+            counters = {key: n for name in stratum.relations for key, n in _counters(db, memory, name) if n}
+            state[", ".join(stratum.relations)] = counters
+    return state
+
+
+def _counters(db: Any, memory: Counters | Levels, name: str) -> Iterator[tuple[str, Numbers]]:
+    if isinstance(memory, Counters):
+        yield f"nonrec of {name}", numbers(db, name, memory.nonrec[name].entries())
+        if memory.rec is not None:
+            yield f"rec of {name}", numbers(db, name, memory.rec[name].entries())
+        return
+    for iteration, level in enumerate(memory.levels, 1):
+        if name in level.counts:
+            yield f"{name} in iteration {iteration}", numbers(db, name, level.counts[name])
+
+
+def same_state(one: Any, other: Any) -> None:
+    """Asserts that two databases have the same facts, and the same counters where both have any."""
+    left, right = everything(one), everything(other)
+    for key in left.keys() & right.keys():
+        assert left[key] == right[key], key or "facts"

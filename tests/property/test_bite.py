@@ -1,0 +1,119 @@
+"""The comparison with the oracle bites: a defect planted in a strategy fails one of the cases that `make test` runs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from sempre.analysis.model import Fold, Not
+from sempre.maintain import backward_forward, dred, dredc, iterations, states, update
+from tests.engine import check_epochs
+from tests.property.programs import random_case
+from tests.property.test_engine import SEEDS
+
+CASES = 60
+Patches = list[tuple[Any, str, Callable[..., Any]]]
+
+
+def skip_nested_pivots(kind: type) -> Patches:
+    """Changes under a negation, or in an aggregate, go unnoticed."""
+    real = states.change_pivots
+
+    def pivots(rule: Any, changed: Any) -> Any:
+        return [pivot for pivot in real(rule, changed) if not isinstance(rule.body[pivot.literal], kind)]
+
+    return [(module, "change_pivots", pivots) for module in (states, dred, update, iterations)]
+
+
+def forget_gained_instances() -> Patches:
+    real = dredc.changed_nonrec
+    return [(dredc, "changed_nonrec", lambda work, before, lost, gained: real(work, before, lost, {}))]
+
+
+def forget_what_came_back() -> Patches:
+    real = update.StratumUpdate.insert
+    return [(update.StratumUpdate, "insert", lambda self, gained, again: real(self, gained, {}))]
+
+
+def bury_all_but_one_relation() -> Patches:
+    real = update.StratumUpdate.bury
+
+    def bury(self: Any, front: Any, below: Any) -> Any:
+        return real(self, dict(list(front.items())[1:]), below)
+
+    return [(update.StratumUpdate, "bury", bury)]
+
+
+def count_no_new_recursive_instances() -> Patches:
+    """The instances that a change below newly enables are found, and not counted."""
+    real = update.StratumUpdate.insert
+
+    def insert(self: Any, gained: Any, again: Any) -> None:
+        difference = self.below.difference
+        with mock.patch.object(
+            self.below, "difference", lambda rules, gained, own: {} if gained else difference(rules, gained, own)
+        ):
+            real(self, gained, again)
+
+    return [(update.StratumUpdate, "insert", insert)]
+
+
+def never_count_again() -> Patches:
+    return [(iterations._Update, "_again", lambda self, name: self.backend.total(name, []))]
+
+
+def count_recursive_changes_alone() -> Patches:
+    return [(iterations._Update, "_sum", lambda self, always, recursive: dict(recursive))]
+
+
+def prove_nothing_forward() -> Patches:
+    return [(backward_forward._Search, "_prove", lambda self, fresh, seen: None)]
+
+
+def rederive_nothing() -> Patches:
+    return [(dred._Update, "_rederive", lambda self, name, groups, left: self._backend.empty(name).rows())]
+
+
+DEFECTS = {
+    "dred misses negations": ("dred", skip_nested_pivots(Not)),
+    "dredc misses negations": ("dredc", skip_nested_pivots(Not)),
+    "bf misses negations": ("bf", skip_nested_pivots(Not)),
+    "counting misses negations": ("counting", skip_nested_pivots(Not)),
+    "elastic misses negations": ("elastic", skip_nested_pivots(Not)),
+    "dredc misses aggregates": ("dredc", skip_nested_pivots(Fold)),
+    "dred rederives nothing": ("dred", rederive_nothing()),
+    "dredc drops a counter": ("dredc", forget_gained_instances()),
+    "dredc drops new recursive instances": ("dredc", count_no_new_recursive_instances()),
+    "dredc forgets what came back": ("dredc", forget_what_came_back()),
+    "dredc keeps a dead relation": ("dredc", bury_all_but_one_relation()),
+    "bfc keeps a dead relation": ("bfc", bury_all_but_one_relation()),
+    "bf proves nothing forward": ("bf", prove_nothing_forward()),
+    "elastic never counts again": ("elastic", never_count_again()),
+    "counting misses nonrecursive rules": ("counting", count_recursive_changes_alone()),
+}
+
+
+def first_failure(strategy: str, patches: Patches) -> int | None:
+    """The number of the first case that fails."""
+    with ExitStack() as stack:
+        for target, name, replacement in patches:
+            if hasattr(target, name):
+                stack.enter_context(mock.patch.object(target, name, replacement))
+        for number in range(CASES):
+            case = random_case(random.Random(SEEDS[strategy] + number))
+            try:
+                check_epochs(case.program, [(case.facts, {}), *case.updates], strategy)
+            except Exception:  # noqa: BLE001  # a defect may show as a wrong result or as any error
+                return number
+    return None
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_planted_defect_is_found(name: str) -> None:
+    strategy, patches = DEFECTS[name]
+    assert first_failure(strategy, patches) is not None
