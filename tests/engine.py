@@ -15,13 +15,13 @@ from sempre.analysis.model import Kind
 from sempre.files.records import parse_record
 from sempre.lang import syntax as s
 from sempre.lang.printer import to_text
-from sempre.maintain import iterations
+from sempre.maintain import auto, iterations
 from tests.memories import check_memories
 from tests.oracle.naive import Facts, explicit_facts, materialize
 from tests.oracle.values import Row
 from tests.rows import plain
 
-STRATEGIES = ("recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic")
+STRATEGIES = ("recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic", "ranked", "auto")
 Changes = tuple[Facts, Facts]  # (insert, delete); deletions come first
 
 
@@ -33,7 +33,7 @@ def database(program: s.Program, strategy: str) -> Any:
 @contextmanager
 def unhurried() -> Iterator[None]:
     """No update is given up for taking long: what is tested must not depend on how busy the machine is."""
-    with mock.patch.object(iterations, "SWITCH_SHARE", 1e9):
+    with mock.patch.object(iterations, "SWITCH_SHARE", 1e9), mock.patch.object(auto, "TIME_SHARE", 1e9):
         yield
 
 

@@ -14,8 +14,11 @@ from typing import Any
 
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.lang import syntax as s
+from sempre.maintain.auto import Chosen
 from sempre.maintain.dredc import Counters
 from sempre.maintain.iterations import Levels
+from sempre.maintain.ranked import Ranks, ungrounded_facts
+from sempre.verify import _standing
 from tests.oracle.counters import instances, iterations
 from tests.oracle.naive import Facts
 from tests.oracle.values import Row
@@ -36,6 +39,11 @@ def check_memories(db: Any, program: s.Program, explicit: Facts, result: Facts, 
     numbered = iterations(program, explicit)
     for stratum in strata:
         memory = memories[stratum.index]
+        if isinstance(memory, Chosen):
+            memory = memory.memory
+        if isinstance(memory, Ranks):
+            compared += _check_ranks(db, memory, stratum, result, where)
+            continue
         for name in stratum.relations:
             if isinstance(memory, Counters):
                 compared += _check_counters(db, memory, name, counted[name], where)
@@ -43,6 +51,19 @@ def check_memories(db: Any, program: s.Program, explicit: Facts, result: Facts, 
                 given = explicit.get(name, set())
                 compared += _check_levels(db, memory, name, numbered[name], given, where)
     return compared
+
+
+def _check_ranks(db: Any, memory: Ranks, stratum: Stratum, result: Facts, where: str) -> int:
+    """Every fact has a rank, nothing else does, and ranks ground every fact."""
+    if not stratum.recursive:
+        return 0
+    for name in stratum.relations:
+        ranked = numbers(db, name, memory.ranks[name].entries())
+        assert set(ranked) == result[name], f"ranks of {name} {where}"
+        assert all(rank > 0 for rank in ranked.values()), f"ranks of {name} {where}"
+    for name, rows in ungrounded_facts(_standing(db._engine), stratum, memory).items():
+        assert not len(rows), f"facts of {name} without ground {where}"
+    return sum(len(result[name]) for name in stratum.relations)
 
 
 def _comparable(program: CheckedProgram, stratum: Stratum) -> bool:

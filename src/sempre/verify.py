@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import Relation, Stratum
 from sempre.engine import Engine, Snapshot
+from sempre.maintain.auto import Chosen
 from sempre.maintain.dredc import Counters, count_nonrecursive, count_recursive
 from sempre.maintain.iterations import ByIteration, Level, Levels
+from sempre.maintain.ranked import Ranks, ungrounded_facts
 from sempre.maintain.states import Below
 from sempre.maintain.strategy import Work
 from sempre.plan.backend import Counted, Rows
@@ -32,7 +34,8 @@ class Difference:
     """Facts of one relation in which the state and a run from scratch differ.
 
     `what` is `missing` (facts that should be there), `unexpected` (facts that should not), `nonrec`, `rec` or
-    `iteration` (facts whose counter of that name is wrong). `rows` is an Arrow table of the facts.
+    `iteration` (facts whose counter of that name is wrong), or `rank` (facts that their ranks do not ground). `rows`
+    is an Arrow table of the facts.
     """
 
     relation: str
@@ -98,7 +101,11 @@ class _Comparison:
         work = _standing(again)
         for stratum in engine.program.strata:
             memory = snapshot.memories.get(stratum.index)
-            if isinstance(memory, Counters):
+            if isinstance(memory, Chosen):
+                memory = memory.memory
+            if isinstance(memory, Ranks) and not self._found:
+                self._ranks(work, stratum, memory)
+            elif isinstance(memory, Counters):
                 self._instances(work, stratum, memory)
             elif isinstance(memory, Levels):
                 self._iterations(work, stratum, memory)
@@ -121,6 +128,14 @@ class _Comparison:
         self._tallies("nonrec", memory.nonrec, count_nonrecursive(work, stratum, below, old=False))
         if memory.rec is not None:
             self._tallies("rec", memory.rec, count_recursive(work, stratum, own, below, old=False))
+
+    def _ranks(self, work: Work, stratum: Stratum, memory: Ranks) -> None:
+        """Ranks are not those of a run from scratch; what they must do is ground every fact."""
+        self._counters += sum(len(tally.entries()) for tally in memory.ranks.values())
+        for name, rows in ungrounded_facts(work, stratum, memory).items():
+            if len(rows):
+                shown = ", ".join(_text(name, row) for row in self._examples(name, rows))
+                self._add(name, "rank", rows, f"no support of lower rank for {_facts(len(rows))} of `{name}`: {shown}")
 
     def _tallies(self, what: str, have: Mapping[str, Any], want: Mapping[str, Any]) -> None:
         for name in want:

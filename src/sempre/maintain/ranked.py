@@ -141,6 +141,15 @@ def _ungrounded(update: StratumUpdate, name: str, rows: Rows, views: dict[Any, A
     return rows
 
 
+def ungrounded_facts(work: Work, stratum: Stratum, memory: Ranks) -> dict[str, Rows]:
+    """The facts of a stratum that break the invariant: none, if the ranks are right."""
+    update = StratumUpdate(work, stratum, _backward(stratum), walking=False)
+    below = update.below.standing(update.orders)
+    below.update({(name, Read.RANK): tally for name, tally in memory.ranks.items()})
+    views = own_views(update, below, {name: update.left(name) for name in stratum.relations})
+    return {name: _ungrounded(update, name, update.old[name].rows(), views) for name in stratum.relations}
+
+
 def _derivable(update: StratumUpdate, name: str) -> Rows:
     """The dead facts that are explicit or that something derives from what is left."""
     backend, stratum = update.backend, update.stratum
