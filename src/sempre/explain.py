@@ -13,6 +13,7 @@ from sempre.plan.ops import (
     Lower,
     Pivot,
     Probe,
+    RankOf,
     Read,
     Reduce,
     Step,
@@ -75,6 +76,8 @@ def step_lines(step: Step, program: CheckedProgram) -> list[str]:
     if isinstance(step, TakeApart):
         fields = ", ".join(expression(field) for field in step.unpack.fields)
         return [f"take {step.unpack.record.name} apart as [{fields}]"]
+    if isinstance(step, RankOf):
+        return [f"let {step.var.name} = the rank of {step.atom.relation}"]
     if isinstance(step, Lower):
         return [f"keep where {step.atom.relation} ranks lower"]
     if isinstance(step, Distinct):

@@ -20,7 +20,20 @@ from sempre.kernel.run import Run
 from sempre.kernel.tally import Tally
 from sempre.kernel.trace import Trace, View
 from sempre.kernel.values import Values, float_codes
-from sempre.plan.ops import Absent, Assign, Distinct, Filter, Lower, Probe, Read, Reduce, Step, TakeApart, probes
+from sempre.plan.ops import (
+    Absent,
+    Assign,
+    Distinct,
+    Filter,
+    Lower,
+    Probe,
+    RankOf,
+    Read,
+    Reduce,
+    Step,
+    TakeApart,
+    probes,
+)
 
 Views: TypeAlias = Mapping[tuple[str, Read], View]
 
@@ -138,6 +151,8 @@ def _compile(step: Step, values: Values, carried: frozenset[str]) -> Runner:
         return _absent(step, values, carried)
     if isinstance(step, Distinct):
         return _distinct
+    if isinstance(step, RankOf):
+        return _rank_of(step, values)
     if isinstance(step, Lower):
         return _lower(step, values, live)
     return _reduce(step, values, carried)
@@ -499,14 +514,23 @@ def _reduce(step: Reduce, values: Values, carried: frozenset[str]) -> Runner:
     return fold
 
 
-def _lower(step: Lower, values: Values, live: frozenset[str]) -> Runner:
-    def ranks(atom: Match, rows: Bindings, views: Views) -> Column:
-        columns = [compute(values, arg, rows) for arg in atom.args]
-        tally: Tally = views[atom.relation, Read.RANK]  # type: ignore[assignment]
-        return tally.of_columns(columns, rows.size)
+def _ranks(atom: Match, values: Values, rows: Bindings, views: Views) -> Column:
+    columns = [compute(values, arg, rows) for arg in atom.args]
+    tally: Tally = views[atom.relation, Read.RANK]  # type: ignore[assignment]
+    return tally.of_columns(columns, rows.size)
 
+
+def _rank_of(step: RankOf, values: Values) -> Runner:
+    def rank_of(rows: Bindings, views: Views) -> Bindings:
+        columns = {**rows.columns, step.var.name: _ranks(step.atom, values, rows, views)}
+        return Bindings(rows.size, columns, rows.fields, rows.weights)
+
+    return rank_of
+
+
+def _lower(step: Lower, values: Values, live: frozenset[str]) -> Runner:
     def lower(rows: Bindings, views: Views) -> Bindings:
-        return rows.keep(ranks(step.atom, rows, views) < ranks(step.head, rows, views), live)
+        return rows.keep(_ranks(step.atom, values, rows, views) < rows.columns[step.than.name], live)
 
     return lower
 

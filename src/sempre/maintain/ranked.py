@@ -115,7 +115,7 @@ def _delete(update: StratumUpdate, memory: Ranks, doubted: Mapping[str, Rows]) -
         update.note_round(doubted)
         own = {name: update.left(name) for name in update.stratum.relations}
         views = own_views(update, new_below, own)
-        dying = {name: _ungrounded(update, name, rows, views) for name, rows in doubted.items()}
+        dying = {name: _ungrounded(update, name, rows, dict(views)) for name, rows in doubted.items()}
         dying = {name: rows for name, rows in dying.items() if len(rows)}
         if not dying:
             return
@@ -130,14 +130,15 @@ def _ungrounded(update: StratumUpdate, name: str, rows: Rows, views: dict[Any, A
     """The facts that are not explicit and that nothing derives from below or from lower ranks."""
     backend, stratum = update.backend, update.stratum
     rows = backend.difference(rows, update.work.explicit[name])
-    for rules, pivot in ((stratum.nonrecursive, HEAD), (stratum.recursive, RANKED)):
-        plans = [update.plan(rule, pivot) for rule in rules if rule.relation == name]
+    checks = [(rule, HEAD) for rule in stratum.nonrecursive if rule.relation == name]
+    checks += [(rule, RANKED) for rule in stratum.recursive if rule.relation == name]
+    # One support is enough: the rules that are quick to check come first, and leave less to the others.
+    for rule, pivot in sorted(checks, key=lambda check: len(check[0].body)):
         if not len(rows):
             return rows
-        if plans:
-            nothing = backend.empty(name)
-            grounded = backend.derive(name, plans, {**views, (name, Read.ONLY): update.only(rows, name)}, nothing)
-            rows = backend.difference(rows, backend.version(grounded))
+        views[name, Read.ONLY] = update.only(rows, name)
+        grounded = backend.derive(name, [update.plan(rule, pivot)], views, backend.empty(name))
+        rows = backend.difference(rows, backend.version(grounded))
     return rows
 
 
@@ -147,7 +148,7 @@ def ungrounded_facts(work: Work, stratum: Stratum, memory: Ranks) -> dict[str, R
     below = update.below.standing(update.orders)
     below.update({(name, Read.RANK): tally for name, tally in memory.ranks.items()})
     views = own_views(update, below, {name: update.left(name) for name in stratum.relations})
-    return {name: _ungrounded(update, name, update.old[name].rows(), views) for name in stratum.relations}
+    return {name: _ungrounded(update, name, update.old[name].rows(), dict(views)) for name in stratum.relations}
 
 
 def _derivable(update: StratumUpdate, name: str) -> Rows:

@@ -119,11 +119,20 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
-class Lower:
-    """Keep the rows in which the fact of `atom` has a lower rank than the fact of `head`."""
+class RankOf:
+    """Bind `var` to the rank of the fact of `atom`."""
 
     atom: Match
-    head: Match
+    var: Var
+    live: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Lower:
+    """Keep the rows in which the fact of `atom` has a lower rank than `than`."""
+
+    atom: Match
+    than: Var
     live: frozenset[str] = frozenset()
 
 
@@ -134,7 +143,7 @@ class Distinct:
     live: frozenset[str]
 
 
-Step: TypeAlias = Probe | Filter | Assign | TakeApart | Absent | Reduce | Lower | Distinct
+Step: TypeAlias = Probe | Filter | Assign | TakeApart | Absent | Reduce | RankOf | Lower | Distinct
 
 
 @dataclass(frozen=True, slots=True)

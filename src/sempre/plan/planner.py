@@ -26,6 +26,7 @@ from sempre.plan.ops import (
     Pivot,
     Plan,
     Probe,
+    RankOf,
     Read,
     Reduce,
     Step,
@@ -37,7 +38,7 @@ NOTHING: frozenset[str] = frozenset()
 
 
 # What the planner orders: literals of a rule, and what a kind of plan adds to them.
-Goal: TypeAlias = Literal | Lower
+Goal: TypeAlias = Literal | RankOf | Lower
 
 
 class Statistics(Protocol):
@@ -112,8 +113,9 @@ def plan_rule(
         how += [Reading(Read.HERE)] * len(tests)
         if pivot.ranked:
             atoms = [literal for literal in rule.body if isinstance(literal, Match) and literal.relation in recursive]
-            body += [Lower(atom, seed) for atom in atoms]
-            how += [Reading(Read.HERE)] * len(atoms)
+            rank = Var("#rank")
+            body += [RankOf(seed, rank), *(Lower(atom, rank) for atom in atoms)]
+            how += [Reading(Read.HERE)] * (len(atoms) + 1)
         body.append(seed)
         how.append(Reading(Read.ONLY))
     elif pivot is not None and pivot.inner >= 0:
@@ -217,6 +219,8 @@ def _ready(literal: Goal, known: frozenset[str]) -> bool:
         return literal.record.name in known
     if isinstance(literal, Not | Fold):
         return all(var.name in known for var in literal.shared)
+    if isinstance(literal, RankOf):
+        return binding(literal.atom) <= known
     if isinstance(literal, Lower):
         return reading(literal) <= known
     return True
@@ -226,7 +230,7 @@ def _is_cheap(literal: Goal) -> bool:
     """Filters that cannot fail: they are taken as soon as possible."""
     if isinstance(literal, Compare):
         return not _may_fail(literal.left) and not _may_fail(literal.right)
-    return isinstance(literal, Unpack | Not | Lower) and not any(
+    return isinstance(literal, Unpack | Not | RankOf | Lower) and not any(
         _may_fail(side)
         for inner in _nested(literal)
         if isinstance(inner, Compare)
@@ -294,6 +298,8 @@ def binding(literal: Goal) -> frozenset[str]:
         return NOTHING.union(*(variables(field) for field in literal.fields))
     if isinstance(literal, Fold):
         return frozenset((literal.result.name,))
+    if isinstance(literal, RankOf):
+        return frozenset((literal.var.name,))
     return NOTHING
 
 
@@ -305,8 +311,10 @@ def reading(literal: Goal) -> frozenset[str]:
         return frozenset(var.name for var in literal.shared) | {literal.result.name}
     if isinstance(literal, Unpack):
         return binding(literal) | {literal.record.name}
+    if isinstance(literal, RankOf):
+        return binding(literal.atom) | {literal.var.name}
     if isinstance(literal, Lower):
-        return binding(literal.atom) | binding(literal.head)
+        return binding(literal.atom) | {literal.than.name}
     return binding(literal)
 
 
@@ -353,8 +361,10 @@ def _step(literal: Goal, context: _Context) -> Step:
         return Filter(literal, context.live)
     if isinstance(literal, Unpack):
         return TakeApart(literal, binding(literal) - context.known, context.live)
+    if isinstance(literal, RankOf):
+        return RankOf(literal.atom, literal.var, context.live)
     if isinstance(literal, Lower):
-        return Lower(literal.atom, literal.head, context.live)
+        return Lower(literal.atom, literal.than, context.live)
     needed = NOTHING if isinstance(literal, Not) or literal.expr is None else variables(literal.expr)
     # A body nested in a nested one reads the state that the outer one reads.
     read = context.how.read if context.how.read in (Read.CHANGED, Read.THERE) else Read.HERE
