@@ -119,7 +119,11 @@ def everything(db: Any) -> dict[str, dict[str, Any]]:
     return state
 
 
-def _counters(db: Any, memory: Counters | Levels, name: str) -> Iterator[tuple[str, Numbers]]:
+def _counters(db: Any, memory: Any, name: str) -> Iterator[tuple[str, Numbers]]:
+    if isinstance(memory, Chosen):
+        memory = memory.memory
+    if memory is None or isinstance(memory, Ranks):
+        return  # ranks depend on history: what they must do is checked after every epoch
     if isinstance(memory, Counters):
         yield f"nonrec of {name}", numbers(db, name, memory.nonrec[name].entries())
         if memory.rec is not None:

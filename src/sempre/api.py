@@ -88,7 +88,7 @@ class Report:
     strategy: str
     placement: str
     rounds: int
-    instances: int | None
+    instances: int
     added: dict[str, int]
     removed: dict[str, int]
     peak_rss: int
@@ -340,7 +340,7 @@ class Database:
             result.strategy,
             "driver",
             sum(stratum.rounds for stratum in result.strata),
-            None,
+            result.instances,
             {name: len(change.plus) for name, change in result.changes.items()},
             {name: len(change.minus) for name, change in result.changes.items()},
             peak_rss(),

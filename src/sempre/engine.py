@@ -84,6 +84,7 @@ class EpochResult:
     why: str
     seconds: float
     strata: tuple[StratumReport, ...]
+    instances: int = 0
     ignored_insertions: int = 0
     ignored_deletions: int = 0
 
@@ -128,6 +129,7 @@ class Engine:
     def apply(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows]) -> EpochResult:
         """One epoch: delete first, then insert; everything or nothing."""
         started = time.perf_counter()
+        instances = self.backend.instances
         before = self._fitted(self.snapshot)
         pending = self._explicit(before, insert, delete)
         work = Work(
@@ -154,6 +156,7 @@ class Engine:
             why,
             time.perf_counter() - started,
             tuple(reports),
+            self.backend.instances - instances,
             pending.ignored_insertions,
             pending.ignored_deletions,
         )

@@ -58,7 +58,7 @@ def run_console(text: str, folder: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_examples(document: str, folder: Path) -> None:
     found = blocks(document)
-    assert {language for language, _ in found} == {"console", "python"}
+    assert found, "nothing in this document is run"
     names: dict[str, Any] = {}
     for language, text in found:
         if language == "console":

@@ -7,6 +7,7 @@ Large inputs are cut into slices that run on the thread pool; the kernel's array
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -67,6 +68,9 @@ class LocalBackend:
         self.values = Values()
         self.threads = threads or os.cpu_count() or 1
         self._pool: ThreadPoolExecutor | None = None
+        # How many instances plans have found so far; threads add to it one after the other.
+        self.instances = 0
+        self._counting = threading.Lock()
         self._domains = domains(program)
         self._fields: dict[str, tuple[Field, ...]] = {
             name: (EMPTY,) * relation.arity for name, relation in program.relations.items()
@@ -299,7 +303,10 @@ class LocalBackend:
         own = frozenset(present)
         if not all(prepared.walkable(own) for prepared in plans):
             return None
-        return walk(front, [prepared.plan for prepared in plans], views, present, deleting, self.values)
+        walked = walk(front, [prepared.plan for prepared in plans], views, present, deleting, self.values)
+        if walked is not None:
+            self.instances += sum(int(counted.weights.sum()) for counted in walked.counts.values())
+        return walked
 
     # -------------------------------------------------------------------------------------- aggregates in heads
 
@@ -368,6 +375,8 @@ class LocalBackend:
 
     def _head(self, plan: Plan, rows: Bindings, target: Packing) -> tuple[Packing, Keys]:
         """The keys of the facts that full rows stand for, in `target` if they fit, else in a wider packing."""
+        with self._counting:
+            self.instances += rows.size
         columns = [compute(self.values, arg, rows) for arg in plan.head]
         if not all(
             _fits(arg, rows, field, column)

@@ -29,6 +29,8 @@ Walk: TypeAlias = Any  # followed, pending: {relation: rows}; counts: {relation:
 class Backend(Protocol):
     """Where plans run."""
 
+    instances: int  # rows of full bindings that plans have found so far
+
     def statistics(self, state: Mapping[str, Version]) -> Statistics: ...
 
     def prepare(self, plan: Plan) -> Executable:
