@@ -10,7 +10,12 @@ A **key** is what a claim is about: a row, or the group of an aggregate. A **cla
 - `level` is one more than the levels of the facts the last step used; `potential` is the worst aggregated value on the
   way (0 where there is none). (potential, level) is the rank: the last step always makes it worse, the least one wins.
 - `value` is the aggregated value, None for plain facts.
-- `proof` is a chain (relation, key, rest, bytes) of the keys it rests on, None for none.
+- `proof` is a chain (relation, key, rest, bytes, version) of the keys it rests on, None for none.
+
+When a fact gets worse or vanishes, claims that rest on what it was are on their way out, but the nodes that would turn
+to them next do not know yet: they would try one outdated proof after the other. So an update says its **cause**, the
+(relation, key, version) where the damage began, and a claim that rests on an older version of that key is passed over.
+This only ever ignores claims that their makers are about to replace.
 
 Facts of lower components are read as they are: their claims do not enter. Claims are replaced as a whole, and the
 number of a message tells which of two is newer, so that order, delay and repetition do not matter.
@@ -35,6 +40,8 @@ Claim = tuple[Any, int, Any, Any]
 # One claim is stored bare, several as a dict; most keys have one.
 Claims = tuple[Any, Claim] | dict[Any, Claim]
 
+Cause = tuple[str, Key, int]
+
 PLAIN: Claim = (0, 1, None, None)
 BASE, TOLD = -1, -2
 
@@ -55,6 +62,9 @@ class ProofNode:
         self.shown: list[dict[Key, Row]] = [{} for _ in range(size)]
         self.told: list[dict[Key, Claim]] = [{} for _ in range(size)]
         self.heads: dict[Any, tuple[int, Key]] = {}
+        self.clock = 0
+        self.suspect: list[dict[Key, Cause]] = [{} for _ in range(size)]
+        self.causes: list[dict[Key, Cause]] = [{} for _ in range(size)]
         self.dirty: list[dict[Key, None]] = [{} for _ in range(size)]
         self.remote: list[dict[Key, None]] = [{} for _ in range(size)]
         self.sent: dict[Address, int] = {}
@@ -90,8 +100,10 @@ class ProofNode:
             if newer is None:
                 continue
             origin = (TOLD, source)
-            for name, key, claim in newer:
+            for name, key, claim, cause in newer:
                 plan = relations[numbers[name]]
+                if cause is not None:
+                    self.causes[plan.number][key] = self.suspect[plan.number][key] = cause
                 if claim is None:
                     self._drop(plan, key, origin)
                 else:
@@ -146,10 +158,13 @@ class ProofNode:
             return self._folded(plan, have)
         if have is None:
             return None
+        cause = self.suspect[plan.number].get(key)
         if type(have) is tuple:
-            return have[1]
+            return have[1] if cause is None or not _rests_on(have[1][3], cause) else None
         best = None
         for claim in have.values():
+            if cause is not None and _rests_on(claim[3], cause):
+                continue
             if best is None or claim[0] < best[0] or (claim[0] == best[0] and claim[1] < best[1]):
                 best = claim
             elif claim is current and claim[0] == best[0] and claim[1] == best[1]:
@@ -198,21 +213,29 @@ class ProofNode:
         claim = self._choose(plan, key, None if note is None else note[3])
         if note is None:
             if claim is not None:
-                self._appear(plan, key, claim)
+                self._appear(plan, key, claim, None)
             return
         if claim is note[3]:
             return
+        self.clock += 1
+        cause = self._cause(plan, key, note, claim) if plan.recursive else None
         row = None if claim is None else plan.join(key, claim[2])
         if row == old:
             assert claim is not None
             if plan.recursive:
                 table.rows[old] = self._note(plan, key, claim)
-                self._fire_steps(plan.recursive_steps, old)
+                self._fire_steps(plan.recursive_steps, old, cause)
             return
         assert old is not None
-        self._vanish(plan, key, old)
+        self._vanish(plan, key, old, cause)
         if claim is not None:
-            self._appear(plan, key, claim)
+            self._appear(plan, key, claim, cause)
+
+    def _cause(self, plan: RelationPlan, key: Key, note: Any, claim: Claim | None) -> Cause | None:
+        """Why a key got worse: what an update said, else the key itself. None if it did not."""
+        if claim is not None and claim[:2] <= note[:2]:
+            return None
+        return self.causes[plan.number].get(key) or (plan.name, key, self.clock)
 
     def _note(self, plan: RelationPlan, key: Key, claim: Claim) -> Any:
         """What is kept with a visible row: its rank, the chain that proofs using it begin with, and its claim."""
@@ -220,20 +243,22 @@ class ProofNode:
             return (0, 0, None, claim)
         rest = claim[3]
         size = wire.key_size(key) + (rest[3] if rest is not None else 0)
-        return (claim[0], claim[1], (plan.name, key, rest, size), claim)
+        return (claim[0], claim[1], (plan.name, key, rest, size, self.clock), claim)
 
-    def _appear(self, plan: RelationPlan, key: Key, claim: Claim) -> None:
+    def _appear(self, plan: RelationPlan, key: Key, claim: Claim, cause: Cause | None) -> None:
         row = plan.join(key, claim[2])
         self.tables[plan.number].add(row, self._note(plan, key, claim))
         if plan.aggregate is not None:
             self.shown[plan.number][key] = row
-        self._fire_steps(plan.steps, row)
+        self._fire_steps(plan.steps, row, cause)
         self._trigger(plan, row)
 
-    def _vanish(self, plan: RelationPlan, key: Key, row: Row) -> None:
+    def _vanish(self, plan: RelationPlan, key: Key, row: Row, cause: Cause | None) -> None:
         for step in plan.steps:
             for head, rows in self.functions[step.outer](row):
                 self._retract(step, head, rows)
+                if cause is not None and step.inside:
+                    self._blame(step.head, head, cause)
         self.tables[plan.number].remove(row)
         if plan.aggregate is not None:
             del self.shown[plan.number][key]
@@ -241,7 +266,7 @@ class ProofNode:
 
     # ------------------------------------------------------------------------------------------------- rules
 
-    def _fire_steps(self, steps: tuple[Step, ...], row: Row) -> None:
+    def _fire_steps(self, steps: tuple[Step, ...], row: Row, cause: Cause | None = None) -> None:
         for step in steps:
             try:
                 found = self.functions[step.full](row)
@@ -249,6 +274,17 @@ class ProofNode:
                 raise self.program.fault(step.rule, str(fault)) from None
             for head, rows in found:
                 self._derive(step, head, rows)
+                if cause is not None and step.inside:
+                    self._blame(step.head, head, cause)
+
+    def _blame(self, plan: RelationPlan, head: Row, cause: Cause) -> None:
+        """Remember why the claim for a head got worse."""
+        if not head:
+            return  # the head of an instance under a negation is not known when it goes
+        key = plan.split(head)[0]
+        self.causes[plan.number][key] = cause
+        if key[plan.place] == self.address:
+            self.suspect[plan.number][key] = cause
 
     def _trigger(self, plan: RelationPlan, row: Row) -> None:
         """Look again at the instances of rules that negate or aggregate over a row that came or went."""
@@ -335,12 +371,25 @@ class ProofNode:
                     del told[key]
                 else:
                     told[key] = claim
-                outbox.setdefault(key[place], []).append((name, key, claim))
+                cause = self.causes[plan.number].get(key)
+                outbox.setdefault(key[place], []).append((name, key, claim, cause))
+        for causes in self.causes:
+            causes.clear()
         messages = []
         for target, updates in outbox.items():
             number = self.sent[target] = self.sent.get(target, 0) + 1
             messages.append(Message(self.address, target, number, tuple(updates)))
         return messages
+
+
+def _rests_on(proof: Any, cause: Cause) -> bool:
+    """Whether a proof uses the key of `cause` as it was before."""
+    name, key, version = cause
+    while proof is not None:
+        if proof[1] == key and proof[0] == name:
+            return bool(proof[4] < version)
+        proof = proof[2]
+    return False
 
 
 def _merged(one: Any, other: Any) -> Any:
@@ -353,7 +402,7 @@ def _merged(one: Any, other: Any) -> Any:
     chain, link = one, other
     while link is not None:
         if link[:2] not in have:
-            chain = (link[0], link[1], chain, chain[3] + wire.key_size(link[1]))
+            chain = (link[0], link[1], chain, chain[3] + wire.key_size(link[1]), link[4])
         link = link[2]
     return chain
 

@@ -27,7 +27,7 @@ class WireError(ValueError):
 
 def key_size(key: tuple[Any, ...]) -> int:
     """Bytes of one key of a proof."""
-    return _NAME + value_size(key)
+    return _NAME + value_size(key) + 9
 
 
 def value_size(value: Any) -> int:
@@ -55,10 +55,10 @@ def message_size(message: Message) -> int:
 
 
 def update_size(update: tuple[Any, ...]) -> int:
-    """Bytes of one update: (relation, key, claim) or (sign, relation, row, ...)."""
-    if len(update) == 3:
-        name, key, claim = update
-        size = 5 + _NAME + value_size(key)
+    """Bytes of one update: (relation, key, claim, cause) or (sign, relation, row, ...)."""
+    if len(update) == 4:
+        _, key, claim, cause = update
+        size = 5 + _NAME + value_size(key) + (1 if cause is None else 5 + _NAME + value_size(cause[1]) + 9)
         if claim is None:
             return size + 1
         proof = claim[3]
