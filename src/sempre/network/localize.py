@@ -198,26 +198,33 @@ class _Maker:
         return isinstance(literal, Match) and self.home[literal.relation] == self.home[rule.relation]
 
     def stages(self, rule: NormalRule, order: Sequence[Place]) -> list[_Stage] | None:
-        """The body cut along `order`; None when some place or negation would not know what it needs."""
+        """The body cut along `order`; None when some place would not be known in time.
+
+        A negation or an aggregate that needs what a later place binds is evaluated on a second visit.
+        """
         moving = self.moving(rule)
         waiting = list(rule.body)
         bound: frozenset[str] = frozenset()
         stages: list[_Stage] = []
-        for number, place in enumerate(order):
-            if isinstance(place, Var) and number and place.name not in bound:
+        visits = list(order)
+        while visits:
+            place = visits.pop(0)
+            if isinstance(place, Var) and stages and place.name not in bound:
                 return None
-            last = number == len(order) - 1
-            taken = [lit for lit in waiting if isinstance(lit, Match) and self.place(lit) == place]
+            taken: list[Literal] = [lit for lit in waiting if isinstance(lit, Match) and self.place(lit) == place]
             for literal in taken:
                 bound |= literal_names(literal)
             waiting = [lit for lit in waiting if lit not in taken]
-            free = [lit for lit in waiting if self.place(lit) in (None, place) and not isinstance(lit, Match)]
-            early = free if last else [lit for lit in free if not literal_names(lit) & moving]
-            more, bound = _evaluable(early, bound)
+            free = [lit for lit in waiting if self.place(lit) in (None, place)]
+            here = free if not visits else [lit for lit in free if not literal_names(lit) & moving]
+            more, bound = _evaluable(here, bound)
             waiting = [lit for lit in waiting if lit not in more]
-            if any(isinstance(lit, Not | Fold) and self.place(lit) == place for lit in waiting):
+            if taken or more:
+                stages.append(_Stage(place, (*taken, *more), bound))
+            elif not visits:
                 return None
-            stages.append(_Stage(place, (*taken, *more), bound))
+            if not visits:
+                visits = list(dict.fromkeys(where for lit in waiting if (where := self.place(lit)) is not None))
         return stages if not waiting else None
 
     def moving(self, rule: NormalRule) -> set[str]:

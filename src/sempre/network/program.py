@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sempre.analysis.model import Kind, Match, NormalRule, Not, Relation, Stratum
+from sempre.analysis.model import Fold, Kind, Match, NormalRule, Not, Relation, Stratum
+from sempre.analysis.strata import matches
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.network.codegen import Code, Entry
 from sempre.network.localize import LocalProgram
@@ -61,6 +62,7 @@ class Step:
     """One way into a rule. `inside` has (atom, relation) for the atoms of the head's own recursive component."""
 
     rule: int
+    pivot: int
     full: int
     outer: int
     nested: bool
@@ -129,7 +131,7 @@ class NodeProgram:
             if head.recursive and self.home[match.relation] == self.home[rule.relation]:
                 inside.append((at, self.numbers[match.relation]))
         nested = any(not isinstance(literal, Match) and _has_atoms(literal) for literal in rule.body)
-        return Step(entry.rule, entry.full, entry.outer, nested, head, tuple(inside))
+        return Step(entry.rule, -1 if entry.pivot is None else entry.pivot, entry.full, entry.outer, nested, head, tuple(inside))
 
     # ------------------------------------------------------------------------------------------------ errors
 
@@ -153,9 +155,6 @@ class NodeProgram:
 
 
 def _has_atoms(literal: object) -> bool:
-    from sempre.analysis.model import Fold
-    from sempre.analysis.strata import matches
-
     return isinstance(literal, Not | Fold) and any(True for _ in matches(literal.body))
 
 

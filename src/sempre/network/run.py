@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -14,25 +14,37 @@ from sempre.files.columns import table_of
 from sempre.files.records import format_record, parse_record
 from sempre.kernel.functors import Fault
 from sempre.network import functors
+from sempre.network.fragment import check_fragment, is_recursive
 from sempre.network.localize import LocalProgram, localize
-from sempre.network.node import Fact
+from sempre.network.node import Address, Fact, Node
 from sempre.network.program import NodeProgram
 from sempre.network.proofs import ProofNode
+from sempre.network.psn import MOST_DERIVATIONS, CountingNode
 from sempre.network.simulate import DEFAULT_LIMIT, Burst, Network
 from sempre.network.tables import Row
 
 ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 
 
-def make_network(checked: CheckedProgram, algorithm: str = "auto", limit: int = DEFAULT_LIMIT) -> Network:
-    """A network without facts that runs `checked`; raises `ProgramError` if that algorithm cannot."""
+def make_network(
+    checked: CheckedProgram, algorithm: str = "auto", limit: int = DEFAULT_LIMIT, most: int = MOST_DERIVATIONS
+) -> Network:
+    """A network without facts that runs `checked`; raises `ProgramError` if that algorithm cannot.
+
+    `limit` is the number of messages after which a run is given up; `most` the derivations that a counting node keeps.
+    """
     local = localize(checked)
-    return Network(_factory(local, algorithm), _locations(local), limit)
+    chosen = "proofs" if algorithm == "auto" else algorithm
+    check_fragment(local, chosen)
+    return Network(_factory(local, chosen, most), _locations(local), limit)
 
 
-def _factory(local: LocalProgram, algorithm: str) -> Any:
+def _factory(local: LocalProgram, algorithm: str, most: int) -> Callable[[Address], Node]:
     program = NodeProgram(local)
-    return lambda address: ProofNode(program, address)
+    if algorithm == "proofs":
+        return lambda address: ProofNode(program, address)
+    annotated = algorithm == "sets" or (algorithm == "sn" and is_recursive(local))
+    return lambda address: CountingNode(program, address, annotated, algorithm == "sn", most)
 
 
 def _locations(local: LocalProgram) -> dict[str, int]:

@@ -182,12 +182,16 @@ class Network:
 
     def _step(self, schedule: Schedule, report: BurstReport) -> None:
         """Deliver what the schedule picks, grouped by node."""
-        step = schedule.next(self.pending)
-        self.trace.append(step)
+        step: list[int] = []
         groups: dict[Address, list[Event]] = {}
-        for number in step:
+        for picked in schedule.next(self.pending):
+            if picked not in self.pending:
+                continue  # it went in place of a later change at its node
+            number = self._first_change(picked)
             event = self.pending.pop(number)
             groups.setdefault(event.target, []).append(event)
+            step.append(number)
+        self.trace.append(step)
         report.tick()
         for address, events in groups.items():
             for message in self._deliver(self.node(address), events):
@@ -197,6 +201,14 @@ class Network:
         if self.delivered > self.limit:
             hint = "Raise --limit if the network is merely large; a program without end never settles."
             raise DataError(Diagnostic("E531", f"not settled after {self.delivered:,} messages", hint=hint))
+
+    def _first_change(self, picked: int) -> int:
+        """The event `picked`; for a change, the oldest one at that node: a node sees its own facts change in order."""
+        event = self.pending[picked]
+        if not isinstance(event, Change):
+            return picked
+        others = (number for number, other in self.pending.items() if isinstance(other, Change))
+        return next(number for number in others if self.pending[number].target == event.target)
 
     def _deliver(self, node: Node, events: list[Event]) -> list[Message]:
         out: list[Message] = []
