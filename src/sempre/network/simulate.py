@@ -120,13 +120,21 @@ class Replay:
         return False
 
 
+def _once(message: Message) -> int:
+    return 1
+
+
 @dataclass(slots=True)
 class Network:
-    """All nodes of a run and the events between them. `make` gives the node at an address."""
+    """All nodes of a run and the events between them. `make` gives the node at an address.
+
+    `copies` says how often a message is delivered, for nodes that tolerate duplicates.
+    """
 
     make: Callable[[Address], Node]
     location: Mapping[str, int]
     limit: int = DEFAULT_LIMIT
+    copies: Callable[[Message], int] = _once
     nodes: dict[Address, Node] = field(default_factory=dict)
     pending: dict[int, Event] = field(default_factory=dict)
     trace: Trace = field(default_factory=list)
@@ -195,7 +203,8 @@ class Network:
         report.tick()
         for address, events in groups.items():
             for message in self._deliver(self.node(address), events):
-                self._add(message)
+                for _ in range(self.copies(message)):
+                    self._add(message)
                 report.send(message, wire.message_size(message))
         self.delivered += len(step)
         if self.delivered > self.limit:
