@@ -115,6 +115,8 @@ class CountingNode:
         for sign, fact, note in picked:
             for head, annotation in self._fire(fact, note, new):
                 self._emit(sign, head, annotation, out)
+            if len(out) > self.most:
+                raise self._too_many()
         self._commit(new)
 
     def _pick(self, updates: list[Update], new: dict[Fact, Copies]) -> list[tuple[int, Fact, Note]]:
@@ -193,9 +195,12 @@ class CountingNode:
             else:
                 table.remove(row)
         if self.stored > self.most:
-            message = f"node `{self.address}` holds more than {self.most:,} derivations"
-            detail = "Every derivation of every fact is kept, and dense networks have very many."
-            raise DataError(Diagnostic("E533", message, detail=detail, hint="`--algorithm proofs` keeps one per fact."))
+            raise self._too_many()
+
+    def _too_many(self) -> DataError:
+        message = f"node `{self.address}` holds more than {self.most:,} derivations"
+        detail = "Every derivation of every fact is kept, and dense networks have very many."
+        return DataError(Diagnostic("E533", message, detail=detail, hint="`--algorithm proofs` keeps one per fact."))
 
 
 def _flat(facts: frozenset[Fact]) -> tuple[Fact, ...]:
