@@ -84,7 +84,8 @@ FUNCTORS: dict[str, Functor] = {
     "f_last": Functor(1, 1, parameters=(_RECORD,)),
 }  # fmt: skip
 
-# Functors of lists: records of two fields, an element and the rest. Where the element stands: an argument, or the result.
+# Functors of lists, which are records of an element and the rest; where the element stands: an argument, or (-1) the
+# result.
 LIST_ELEMENT: dict[str, int | None] = {"f_member": 1, "f_inPath": 1, "f_first": -1, "f_last": -1, "f_size": None}
 
 # What the operands of a comparison may be; both are of one kind.

@@ -82,7 +82,12 @@ def _network_parser() -> _Parser:
         help="a change script, or a folder of R.insert.facts and R.delete.facts; every epoch is a burst")  # fmt: skip
     add("--simulate", metavar="SEED", type=int, help="deliver messages in an adversarial order (default: in rounds)")
     add("--algorithm", choices=NETWORK_ALGORITHMS, default="auto", help="how nodes keep what they derive")
-    add("--report", metavar="FILE.json", type=Path, help="write messages and bytes per burst and per node, and the trace")
+    add(
+        "--report",
+        metavar="FILE.json",
+        type=Path,
+        help="write messages and bytes per burst and per node, and the trace",
+    )
     add("--replay", metavar="FILE.json", type=Path, help="deliver in the order of the trace in an earlier report")
     add("--plot", metavar="FILE.html|.png", type=Path, help="draw messages over time, and the topology")
     add("--limit", metavar="N", type=_positive, default=50_000_000, help="stop after this many messages")

@@ -64,8 +64,8 @@ def _write(options: argparse.Namespace, checked: CheckedProgram, nodes: Network)
 def summary(report: BurstReport) -> str:
     """One line about a burst."""
     return (
-        f"burst {report.number}: {report.changed:,} changes, {report.messages:,} messages with {report.updates:,} updates"
-        f" ({report.bytes:,} bytes), settled in {report.steps:,} steps, {report.seconds:.2f} s"
+        f"burst {report.number}: {report.changed:,} changes, {report.messages:,} messages"
+        f" with {report.updates:,} updates ({report.bytes:,} bytes), settled in {report.steps:,} steps, {report.seconds:.2f} s"
     )
 
 

@@ -446,7 +446,11 @@ def call(values: Values, op: str, operand: str, args: Columns, size: int) -> Col
 
 def can_fail(op: str) -> bool:
     """Whether `op` may raise `Fault`: such calls are made as late as possible."""
-    return op not in _BITS and op not in ("f_member", "f_inPath", "f_size") and op not in ("record", "cat", "strlen", "substr", "ord", "as", "to_string", "min", "max")
+    return (
+        op not in _BITS
+        and op not in ("f_member", "f_inPath", "f_size")
+        and op not in ("record", "cat", "strlen", "substr", "ord", "as", "to_string", "min", "max")
+    )
 
 
 # --------------------------------------------------------------------------------------------- comparisons

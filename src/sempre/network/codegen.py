@@ -213,7 +213,7 @@ class _Writer:
             waiting = [other for other in waiting if other is not literal]
             self.literal(literal, position)
         rows = ", ".join(self.rows[number] for number in range(len(positives)))
-        head = "()" if outer else self.tuple([self.expr(arg) for arg in self.rule.args])
+        head = "()" if outer else self.row_of([self.expr(arg) for arg in self.rule.args])
         self.line(f"out.append(({head}, ({rows}{',' if len(positives) == 1 else ''})))")
 
     def choose(self, waiting: list[Literal]) -> Literal | None:
@@ -250,11 +250,11 @@ class _Writer:
         values = [self.expr(match.args[at]) for at in columns]
         row = self.new("r")
         if len(columns) == len(match.args):
-            self.line(f"{row} = {self.tuple(values)}")
+            self.line(f"{row} = {self.row_of(values)}")
             self.unless(f"{row} in T{number}")
             return row
         if columns:
-            key = values[0] if len(values) == 1 else self.tuple(values)
+            key = values[0] if len(values) == 1 else self.row_of(values)
             self.line(f"for {row} in I{self.code.index(match.relation, columns)}({key}, ()):")
         else:
             self.line(f"for {row} in T{number}:")
@@ -265,7 +265,7 @@ class _Writer:
                 self.column(arg, f"{row}[{at}]")
         return row
 
-    def tuple(self, values: list[str]) -> str:
+    def row_of(self, values: list[str]) -> str:
         return f"({', '.join(values)}{',' if len(values) == 1 else ''})"
 
     # ------------------------------------------------------------------------------------------------ tests

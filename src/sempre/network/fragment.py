@@ -30,7 +30,9 @@ def _anywhere(local: LocalProgram) -> Iterator[Diagnostic]:
             yield Diagnostic("E424", message, relation.span, hint=hint)
         if relation.aggregate and relation.aggregate[1] == relation.location:
             message = f"the location of `{relation.name}` cannot be an aggregate"
-            yield Diagnostic("E424", message, relation.span, hint="Aggregate first, then send the result in another rule.")
+            yield Diagnostic(
+                "E424", message, relation.span, hint="Aggregate first, then send the result in another rule."
+            )
     for rule in local.rules:
         if rule.deletes:
             hint = "`sempre network` runs programs with the ordinary semantics."
@@ -46,7 +48,9 @@ def _ranked(local: LocalProgram) -> Iterator[Diagnostic]:
         ranked = [local.relations[name] for name in stratum.relations if local.relations[name].aggregate]
         if not stratum.recursive or not ranked:
             continue
-        kinds = {(relation.aggregate[0], relation.kinds[relation.aggregate[1]]) for relation in ranked if relation.aggregate}
+        kinds = {
+            (relation.aggregate[0], relation.kinds[relation.aggregate[1]]) for relation in ranked if relation.aggregate
+        }
         names = ", ".join(f"`{relation.name}`" for relation in ranked)
         if len(kinds) > 1:
             hint = "Use one aggregate over one type within a recursion."

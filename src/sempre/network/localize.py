@@ -1,7 +1,7 @@
 """Localization: every rule becomes rules whose bodies lie in one place each.
 
-A body that spans places is cut into stages, one place each. A stage sends what it binds to the place of the next one, as
-a fact of a relation made for that (`link_to_z` below); the last stage derives the head, which may live anywhere:
+A body that spans places is cut into stages, one place each. A stage sends what it binds to the place of the next one,
+as a fact of a relation made for that (`link_1` below); the last stage derives the head, which may live anywhere:
 
     reach(@s, d) :- link(@s, z), reach(@z, d).
     =>  link_1(@z, s) :- link(@s, z).
@@ -11,8 +11,8 @@ The order of the places is chosen so that the place of each stage is known to th
 recursive is not sent along if that can be avoided: base facts travel once, and the recursion reads what is at hand. If
 no order works, no node knows where to send its part, and the rule is refused.
 
-Reference: [Nigam11] section 2.1. Differs: the paper sends the recursive fact to where `link` is, which needs a `co_link`
-that the program must provide; here the relation made for `link` plays that part, and chains may have any length.
+Reference: [Nigam11] section 2.1. Differs: the paper sends the recursive fact to where `link` is, which needs a
+`co_link` that the program must provide; here the relation made for `link` plays that part, and chains may have any length.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class _Maker:
         stages = self.best_order(rule, places)
         rules: list[NormalRule] = []
         before: tuple[Literal, ...] = ()
-        for number, stage in enumerate(stages[:-1]):
+        for number in range(len(stages) - 1):
             send, before = self.sending(rule, stages, number, before)
             if send is not None:
                 rules.append(send)
@@ -271,7 +271,9 @@ class _Maker:
         aggregate = self.relations[rule.relation].aggregate
         if aggregate and aggregate[0] in ("sum", "count"):
             return sorted(bound)
-        later = {name for stage in stages[number + 1 :] for literal in stage.literals for name in literal_names(literal)}
+        later = {
+            name for stage in stages[number + 1 :] for literal in stage.literals for name in literal_names(literal)
+        }
         later |= {name for arg in rule.args for name in names_in(arg)}
         later |= {stage.place.name for stage in stages[number + 1 :] if isinstance(stage.place, Var)}
         return sorted(bound & later)
@@ -364,4 +366,9 @@ def _canonical(body: tuple[Literal, ...], args: tuple[Place, ...], aggregate: tu
     numbers: dict[Place, object] = {}
     for arg in body[0].args:
         numbers.setdefault(arg, len(numbers) if isinstance(arg, Var) else arg)
-    return body[0].relation, tuple(numbers[arg] for arg in body[0].args), tuple(numbers.get(a, a) for a in args), aggregate
+    return (
+        body[0].relation,
+        tuple(numbers[arg] for arg in body[0].args),
+        tuple(numbers.get(a, a) for a in args),
+        aggregate,
+    )

@@ -21,7 +21,7 @@ Edge = tuple[Address, Address]
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is drawn: a bar per stretch of time, colored by burst, and edges of which the marked ones lie on best paths."""
+    """What is drawn: a bar per stretch of time, colored by burst, and edges; the marked ones lie on best paths."""
 
     title: str
     bars: tuple[tuple[int, int], ...]  # (burst, messages)
@@ -43,8 +43,8 @@ def _squeezed(bars: list[tuple[int, int]]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for at in range(0, len(bars), stretch):
         part = bars[at : at + stretch]
-        for burst in dict.fromkeys(number for number, _ in part):
-            found.append((burst, sum(count for number, count in part if number == burst)))
+        bursts = dict.fromkeys(number for number, _ in part)
+        found += [(burst, sum(count for number, count in part if number == burst)) for burst in bursts]
     return found
 
 
@@ -150,20 +150,20 @@ def layout(edges: Iterable[Edge], rounds: int = 60) -> dict[Address, tuple[float
 
 def _write_png(path: Path, drawn: Picture) -> None:
     try:
-        import matplotlib
+        import matplotlib as mpl
     except ImportError:
         hint = f"Use `{path.with_suffix('.html')}`, which needs nothing, or install matplotlib."
         raise DataError(Diagnostic("E534", "a PNG needs matplotlib, which is not installed", hint=hint)) from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
 
-    figure, (above, below) = pyplot.subplots(2, 1, figsize=(9, 10), height_ratios=(1, 2))
+    figure, (above, below) = plt.subplots(2, 1, figsize=(9, 10), height_ratios=(1, 2))
     colors = [COLORS[burst % len(COLORS)] for burst, _ in drawn.bars]
     above.bar(range(len(drawn.bars)), [count for _, count in drawn.bars], color=colors, width=1.0)
     above.set(title=drawn.title, ylabel="messages")
     _draw_graph(below, drawn)
     figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    plt.close(figure)
 
 
 def _draw_graph(axes: Any, drawn: Picture) -> None:

@@ -131,7 +131,9 @@ class NodeProgram:
             if head.recursive and self.home[match.relation] == self.home[rule.relation]:
                 inside.append((at, self.numbers[match.relation]))
         nested = any(not isinstance(literal, Match) and _has_atoms(literal) for literal in rule.body)
-        return Step(entry.rule, -1 if entry.pivot is None else entry.pivot, entry.full, entry.outer, nested, head, tuple(inside))
+        return Step(
+            entry.rule, -1 if entry.pivot is None else entry.pivot, entry.full, entry.outer, nested, head, tuple(inside)
+        )
 
     # ------------------------------------------------------------------------------------------------ errors
 

@@ -5,7 +5,8 @@ rests on. A node tells the owner of a head the best claim it can make for it, an
 owner believes the best of what it was told. A claim is never made for a fact by a proof that contains the fact, so
 cycles cannot hold themselves up. `docs/network.md` has the argument that this settles, and in the right state.
 
-A **key** is what a claim is about: a row, or the group of an aggregate. A **claim** is (potential, level, value, proof):
+A **key** is what a claim is about: a row, or the group of an aggregate. A **claim** is (potential, level, value,
+proof):
 
 - `level` is one more than the levels of the facts the last step used; `potential` is the worst aggregated value on the
   way (0 where there is none). (potential, level) is the rank: the last step always makes it worse, the least one wins.
@@ -159,15 +160,13 @@ class ProofNode:
         if have is None:
             return None
         cause = self.suspect[plan.number].get(key)
-        if type(have) is tuple:
+        if not isinstance(have, dict):
             return have[1] if cause is None or not _rests_on(have[1][3], cause) else None
-        best = None
+        best: Claim | None = None
         for claim in have.values():
             if cause is not None and _rests_on(claim[3], cause):
                 continue
-            if best is None or claim[0] < best[0] or (claim[0] == best[0] and claim[1] < best[1]):
-                best = claim
-            elif claim is current and claim[0] == best[0] and claim[1] == best[1]:
+            if best is None or claim[0] < best[0] or (claim[0] == best[0] and _is_closer(claim, best, current)):
                 best = claim
         return best
 
@@ -220,13 +219,13 @@ class ProofNode:
         self.clock += 1
         cause = self._cause(plan, key, note, claim) if plan.recursive else None
         row = None if claim is None else plan.join(key, claim[2])
+        assert old is not None
         if row == old:
             assert claim is not None
             if plan.recursive:
                 table.rows[old] = self._note(plan, key, claim)
                 self._fire_steps(plan.recursive_steps, old, cause)
             return
-        assert old is not None
         self._vanish(plan, key, old, cause)
         if claim is not None:
             self._appear(plan, key, claim, cause)
@@ -380,6 +379,11 @@ class ProofNode:
             number = self.sent[target] = self.sent.get(target, 0) + 1
             messages.append(Message(self.address, target, number, tuple(updates)))
         return messages
+
+
+def _is_closer(claim: Claim, best: Claim, current: Claim | None) -> bool:
+    """Whether a claim of the same potential is to be taken: by its level, or because it is the present one."""
+    return claim[1] < best[1] or (claim is current and claim[1] == best[1])
 
 
 def _rests_on(proof: Any, cause: Cause) -> bool:

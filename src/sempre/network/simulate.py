@@ -110,7 +110,9 @@ class Replay:
         step, self.following = self.following, next(self.steps, None)
         if not step or any(number not in pending for number in step):
             message = "the trace does not belong to this run"
-            raise DataError(Diagnostic("E532", message, hint="Replay it on the program, facts and changes it was made of."))
+            raise DataError(
+                Diagnostic("E532", message, hint="Replay it on the program, facts and changes it was made of.")
+            )
         return step
 
     def early(self) -> bool:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from sempre.analysis.model import Call, Compare, Const, Expr, Fold, Literal, Match, NormalRule, Not, Relation, Unpack, Var
+from sempre.analysis.model import (
+    Call,
+    Compare,
+    Const,
+    Expr,
+    Fold,
+    Literal,
+    Match,
+    NormalRule,
+    Not,
+    Relation,
+    Unpack,
+    Var,
+)
 from sempre.analysis.naming import shown
 from sempre.lang.operators import PRECEDENCE
 from sempre.lang.printer import string_text
@@ -61,7 +74,9 @@ def term(expr: Expr) -> str:
         plain = shown(expr.name)
         return plain if plain == expr.name else f"_{expr.name.replace('#', '')}"
     if isinstance(expr, Const):
-        return string_text(expr.value) if isinstance(expr.value, str) else "nil" if expr.value is None else str(expr.value)
+        return (
+            string_text(expr.value) if isinstance(expr.value, str) else "nil" if expr.value is None else str(expr.value)
+        )
     assert isinstance(expr, Call)
     args = [term(arg) for arg in expr.args]
     if expr.op in PRECEDENCE and len(args) == 2:

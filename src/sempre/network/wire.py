@@ -211,7 +211,7 @@ class _Reader:
     def proof(self, count: int, depth: int) -> Any:
         """A chain, built from its far end."""
         links = [(self.value(depth + 1), self.value(depth + 1), self.value(depth + 1)) for _ in range(count)]
-        chain = None
+        chain: Any = None
         for name, key, version in reversed(links):
             size = key_size(key) + (chain[3] if chain is not None else 0)
             chain = (name, key, chain, size, version)

@@ -1,7 +1,7 @@
 """Every order in which messages can be delivered, for small cases.
 
-Runs are repeated from the start for every order. Two deliveries to different nodes that were both possible give the same
-state in either order, so of such neighbors only the one in the order of their numbers is tried.
+Runs are repeated from the start for every order. Two deliveries to different nodes that were both possible give the
+same state in either order, so of such neighbors only the one in the order of their numbers is tried.
 """
 
 from __future__ import annotations
