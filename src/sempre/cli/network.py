@@ -65,7 +65,8 @@ def summary(report: BurstReport) -> str:
     """One line about a burst."""
     return (
         f"burst {report.number}: {report.changed:,} changes, {report.messages:,} messages"
-        f" with {report.updates:,} updates ({report.bytes:,} bytes), settled in {report.steps:,} steps, {report.seconds:.2f} s"
+        f" with {report.updates:,} updates ({report.bytes:,} bytes),"
+        f" settled in {report.steps:,} steps, {report.seconds:.2f} s"
     )
 
 

@@ -12,7 +12,8 @@ recursive is not sent along if that can be avoided: base facts travel once, and 
 no order works, no node knows where to send its part, and the rule is refused.
 
 Reference: [Nigam11] section 2.1. Differs: the paper sends the recursive fact to where `link` is, which needs a
-`co_link` that the program must provide; here the relation made for `link` plays that part, and chains may have any length.
+`co_link` that the program must provide; here the relation made for `link` plays that part, and chains may have any
+length.
 """
 
 from __future__ import annotations
