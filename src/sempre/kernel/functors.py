@@ -433,6 +433,9 @@ def call(values: Values, op: str, operand: str, args: Columns, size: int) -> Col
         return _substr(values, *args)
     if op in ("ord", "as"):
         return args[0]
+    if op in ("min", "max") and operand == "symbol":
+        pick = min if op == "min" else max
+        return values.symbols.encode(map(pick, *(_texts(values, column) for column in args)))
     if op in _LISTS:
         return _LISTS[op](values, *args)
     function = NUMERIC.get((operand, op)) or _BITS[op]

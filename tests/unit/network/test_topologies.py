@@ -46,9 +46,7 @@ def shortest(links: Links) -> set[tuple[str, str, int]]:
     """Costs of all pairs by networkx; to itself, a node goes over its cheapest link and back."""
     graph = networkx.Graph()
     graph.add_weighted_edges_from((a, b, cost(a, b)) for a, b in links)
-    found = {
-        (a, b, c) for a, row in networkx.all_pairs_dijkstra_path_length(graph) for b, c in row.items() if a != b
-    }
+    found = {(a, b, c) for a, row in networkx.all_pairs_dijkstra_path_length(graph) for b, c in row.items() if a != b}
     return found | {(a, a, 2 * min(edge["weight"] for edge in graph[a].values())) for a in graph if graph[a]}
 
 
