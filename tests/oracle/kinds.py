@@ -81,6 +81,8 @@ class Kinds:
                 return self.schema.resolve(type_name)
             case s.Aggregate(kind, inner, _):
                 return {"count": "number", "mean": "float"}.get(kind) or self.of(inner)
+            case s.Apply(("f_first" | "f_last"), (items,)):
+                return self.schema.fields[kind][0] if (kind := self.of(items)) else None
             case s.Apply(functor, args):
                 return SIGNATURES[functor][1] if functor in SIGNATURES else self.first(args)
         return None

@@ -53,6 +53,11 @@ SIGNATURES: dict[str, tuple[tuple[str | None, ...], str]] = {  # None: any kind
     "utof": (("unsigned",), "float"),
     "ftoi": (("float",), "number"),
     "ftou": (("float",), "unsigned"),
+    "f_member": ((None,), "number"),  # a list is a record of an element and the rest, or nil
+    "f_inPath": ((None,), "number"),
+    "f_size": ((None,), "number"),
+    "f_first": ((None,), ""),  # the kind of its elements
+    "f_last": ((None,), ""),
 }
 
 
@@ -184,7 +189,22 @@ def _truncate(value: float, kind: str) -> int:
     return fit(int(value), kind)
 
 
+def _items(items: Value) -> list[Value]:
+    return [] if items is None else [items[0], *_items(items[1])]
+
+
+def _end(items: Value, at: int) -> Value:
+    if items is None:
+        raise OracleError("the empty list has no first and no last element")
+    return _items(items)[at]
+
+
 _FIXED: dict[str, Callable[..., Value]] = {
+    "f_member": lambda items, item: int(item in _items(items)),
+    "f_inPath": lambda items, item: int(item in _items(items)),
+    "f_size": lambda items: len(_items(items)),
+    "f_first": lambda items: _end(items, 0),
+    "f_last": lambda items: _end(items, -1),
     "cat": lambda *texts: "".join(texts),
     "strlen": len,
     "substr": _substring,

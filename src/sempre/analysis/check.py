@@ -12,6 +12,7 @@ from sempre.analysis.head_aggregates import check_monotone, resolve_head_aggrega
 from sempre.analysis.inlining import choose_inlined
 from sempre.analysis.model import CheckedProgram
 from sempre.analysis.names import check_names, resolve_locations
+from sempre.analysis.ndlog import ignore_ndlog
 from sempre.analysis.normalize import normalize
 from sempre.analysis.relations import resolve_relations, resolve_types
 from sempre.analysis.strata import check_strata, stratify
@@ -60,8 +61,9 @@ def check(program: Program, sources: dict[str, str], semantics: str | None = Non
 
     `sources` maps file names to texts, for messages. `semantics` overrides the program's own pragma.
     """
+    program, notes = ignore_ndlog(program)
     pragmas = {item.key: item.value for item in program.items if isinstance(item, Pragma)}
-    draft = Draft(program, semantics or pragmas.get("semantics", "stratified"), sources)
+    draft = Draft(program, semantics or pragmas.get("semantics", "stratified"), sources).report(notes)
     for pass_ in PASSES:
         draft = pass_(draft)
     return CheckedProgram(

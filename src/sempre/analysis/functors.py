@@ -50,6 +50,7 @@ _NUMBER = frozenset({Kind.NUMBER})
 _UNSIGNED = frozenset({Kind.UNSIGNED})
 _FLOAT = frozenset({Kind.FLOAT})
 _SYMBOL = frozenset({Kind.SYMBOL})
+_RECORD = frozenset({Kind.RECORD})
 
 FUNCTORS: dict[str, Functor] = {
     **{name: _same(2, NUMERIC) for name in ("+", "-", "*", "/", "^")},
@@ -74,7 +75,18 @@ FUNCTORS: dict[str, Functor] = {
     "ftou": _maps(Kind.UNSIGNED, _FLOAT),
     "utof": _maps(Kind.FLOAT, _UNSIGNED),
     "utoi": _maps(Kind.NUMBER, _UNSIGNED),
+    "f_init": Functor(1, MANY, parameters=(ANY,), result=Kind.RECORD),  # the parser turns these two into records,
+    "f_concat": _maps(Kind.RECORD, ANY, _RECORD),  # so that only wrong uses are left
+    "f_member": _maps(Kind.NUMBER, _RECORD, ANY),
+    "f_inPath": _maps(Kind.NUMBER, _RECORD, ANY),
+    "f_size": _maps(Kind.NUMBER, _RECORD),
+    "f_first": Functor(1, 1, parameters=(_RECORD,)),
+    "f_last": Functor(1, 1, parameters=(_RECORD,)),
 }  # fmt: skip
+
+# Functors of lists, which are records of an element and the rest; where the element stands: an argument, or (-1) the
+# result.
+LIST_ELEMENT: dict[str, int | None] = {"f_member": 1, "f_inPath": 1, "f_first": -1, "f_last": -1, "f_size": None}
 
 # What the operands of a comparison may be; both are of one kind.
 COMPARABLE: dict[str, frozenset[Kind]] = {

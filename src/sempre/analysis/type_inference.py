@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sempre.analysis.alternatives import literals_of
 from sempre.analysis.draft import Clause, Draft
-from sempre.analysis.functors import AGGREGABLE, AGGREGATE_RESULT, COMPARABLE, FUNCTORS
+from sempre.analysis.functors import AGGREGABLE, AGGREGATE_RESULT, COMPARABLE, FUNCTORS, LIST_ELEMENT
 from sempre.analysis.kinds import Classes, Key, Sort
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.analysis.naming import counted, shown
@@ -94,7 +94,7 @@ class _Inference:
         self.types = types
         self.classes = Classes()
         self.diagnostics: list[Diagnostic] = []
-        self.record_terms: list[Record] = []
+        self.record_terms: list[Record | Apply] = []
         self.number_terms: list[Number | Unsigned | Float] = []
         self.sources: dict[str, list[tuple[str, Span]]] = {}
         self.sinks: list[tuple[Variable, str, str]] = []
@@ -189,6 +189,8 @@ class _Inference:
                 self.same(call, arg, f"the operands of `{call.functor}` are of one kind")
         if functor.result is not None:
             self.says(call, functor.result)
+        if call.functor in LIST_ELEMENT and len(call.args) >= functor.least:
+            self.record_terms.append(call)
 
     def cast(self, cast: Cast, inner: Term, type_name: str) -> None:
         self.term(inner)
@@ -251,15 +253,39 @@ class _Inference:
         """Give the fields of records the types their record type says, as record types become known."""
         waiting = self.record_terms
         while waiting:
-            known = [term for term in waiting if self.classes.sort(id(term)).record is not None]
-            waiting = [term for term in waiting if self.classes.sort(id(term)).record is None]
+            known = [term for term in waiting if self.record_of(term) is not None]
+            waiting = [term for term in waiting if self.record_of(term) is None]
             if not known:
                 break
             for term in known:
-                self.record_fields(term)
+                if isinstance(term, Apply):
+                    self.list_element(term)
+                else:
+                    self.record_fields(term)
         for term in waiting:
+            if isinstance(term, Apply) and self.diagnostics:
+                continue
             hint = "Give it a type with `as([...], T)`, or use it where a column has a record type."
             self.diagnostics.append(Diagnostic("E304", "the type of this record is not known", term.span, hint=hint))
+
+    def record_of(self, term: Record | Apply) -> str | None:
+        """The record type of a record, or of the list that a functor is given."""
+        return self.classes.sort(key_of(term.args[0] if isinstance(term, Apply) else term)).record
+
+    def list_element(self, call: Apply) -> None:
+        """Give the element that a list functor takes or gives the type that the list says."""
+        name = self.record_of(call)
+        assert name is not None
+        fields = self.types.types[name].fields
+        if len(fields) != 2 or self.types.record_root(fields[1][1]) != name:
+            message = f"`{call.functor}` needs a list, and `{name}` is none"
+            hint = f"A list is a record of an element and the rest: `.type {name} = [item: symbol, rest: {name}]`."
+            self.diagnostics.append(Diagnostic("E307", message, call.args[0].span, hint=hint))
+            return
+        at = LIST_ELEMENT[call.functor]
+        if at is not None:
+            element = call if at < 0 else call.args[at]
+            self.require_type(element, fields[0][1], f"field `{fields[0][0]}` of `{name}`")
 
     def record_fields(self, term: Record) -> None:
         name = self.classes.sort(id(term)).record

@@ -59,6 +59,10 @@ def _dispatch(argv: list[str]) -> int:
             from sempre.cli.check import check
 
             return check(options)
+        case "network":
+            from sempre.cli.network import network
+
+            return network(options)
     return DONE
 
 

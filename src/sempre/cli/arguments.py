@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 STRATEGIES = ("auto", "recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic")
+NETWORK_ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 PLACES = ("auto", "driver", "workers", "cluster")
-COMMANDS = ("run", "check", "help")
+COMMANDS = ("run", "check", "network", "help")
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 OVERVIEW = """\
@@ -17,6 +18,7 @@ sempre keeps the consequences of Datalog rules up to date.
   sempre run PROGRAM.dl -F FACTS -D OUT    evaluate: R.facts in, R.csv out
   sempre run PROGRAM.dl -D -               the same, printed
   sempre check PROGRAM.dl                  errors, warnings and strata; -v: plans
+  sempre network PROGRAM.dl -F FACTS       rules with locations (@), on simulated nodes
 
   sempre run --help                        every option
 """
@@ -65,7 +67,31 @@ def _parser(command: str) -> _Parser:
         parser.add_argument("program", metavar="PROGRAM.dl", type=Path)
         parser.add_argument("-v", "--verbose", action="store_true", help="also print the plan of every rule")
         return parser
-    return _run_parser()
+    return _network_parser() if command == "network" else _run_parser()
+
+
+def _network_parser() -> _Parser:
+    parser = _Parser(
+        prog="sempre network", allow_abbrev=False, description="Run a program with locations on simulated nodes."
+    )
+    add = parser.add_argument
+    add("program", metavar="PROGRAM.dl", type=Path)
+    add("-F", "--facts", metavar="DIR", type=Path, default=Path(), help="where R.facts are read (default: here)")
+    add("-D", "--output", metavar="DIR", default=".", help="where R.csv are written (default: here); - prints")
+    add("--changes", metavar="FILE_OR_DIR", type=Path, action="append", default=[],
+        help="a change script, or a folder of R.insert.facts and R.delete.facts; every epoch is a burst")  # fmt: skip
+    add("--simulate", metavar="SEED", type=int, help="deliver messages in an adversarial order (default: in rounds)")
+    add("--algorithm", choices=NETWORK_ALGORITHMS, default="auto", help="how nodes keep what they derive")
+    add(
+        "--report",
+        metavar="FILE.json",
+        type=Path,
+        help="write messages and bytes per burst and per node, and the trace",
+    )
+    add("--replay", metavar="FILE.json", type=Path, help="deliver in the order of the trace in an earlier report")
+    add("--plot", metavar="FILE.html|.png", type=Path, help="draw messages over time, and the topology")
+    add("--limit", metavar="N", type=_positive, default=50_000_000, help="stop after this many messages")
+    return parser
 
 
 def _run_parser() -> _Parser:

@@ -14,6 +14,12 @@ def check(options: argparse.Namespace) -> int:
     checked = load_program(options.program).checked
     show_warnings(checked.warnings, checked.sources)
     print(summary(checked), end="")
+    if options.verbose and any(relation.location is not None for relation in checked.relations.values()):
+        from sempre.network.localize import localize
+        from sempre.network.text import local_text
+
+        print("\nlocalized:")
+        print(local_text(localize(checked)))
     if options.verbose:
         from sempre.explain import plans
 

@@ -7,7 +7,7 @@ text that is no number) raises `Fault`; the caller knows which rule it was worki
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -345,6 +345,58 @@ def _float_texts(codes: Column) -> list[str]:
     return [format_float(value) for value in floats_of(codes).tolist()]
 
 
+# ----------------------------------------------------------------------------------------------------- lists
+
+
+def _walk(values: Values, lists: Column) -> Iterator[tuple[NDArray[np.intp], Column]]:
+    """The elements of lists, which are records of an element and the rest: (rows, elements) position by position."""
+    table = values.records(2)
+    rows = np.flatnonzero(lists)
+    rest = lists[rows]
+    while rows.size:
+        yield rows, table.field(rest, 0)
+        rest = table.field(rest, 1)
+        more = np.flatnonzero(rest)
+        rows, rest = rows[more], rest[more]
+
+
+def _member(values: Values, lists: Column, items: Column) -> Column:
+    found = np.zeros(lists.size, np.int64)
+    for rows, elements in _walk(values, lists):
+        found[rows] |= elements == items[rows]
+    return found
+
+
+def _size(values: Values, lists: Column) -> Column:
+    size = np.zeros(lists.size, np.int64)
+    for rows, _ in _walk(values, lists):
+        size[rows] += 1
+    return size
+
+
+def _end(name: str, last: bool) -> Callable[[Values, Column], Column]:
+    def apply(values: Values, lists: Column) -> Column:
+        if not lists.all():
+            raise Fault(f"`{name}` of the empty list has no value")
+        out = np.zeros(lists.size, np.int64)
+        for rows, elements in _walk(values, lists):
+            out[rows] = elements
+            if not last:
+                break
+        return out
+
+    return apply
+
+
+_LISTS: dict[str, Callable[..., Column]] = {
+    "f_member": _member,
+    "f_inPath": _member,
+    "f_size": _size,
+    "f_first": _end("f_first", last=False),
+    "f_last": _end("f_last", last=True),
+}
+
+
 _CONVERSIONS: dict[tuple[str, str], Callable[[Values, Column], Column]] = {
     ("symbol", "number"): _text_to_number,
     ("symbol", "unsigned"): _text_to_unsigned,
@@ -383,6 +435,11 @@ def call(values: Values, op: str, operand: str, args: Columns, size: int) -> Col
         return _substr(values, *args)
     if op in ("ord", "as"):
         return args[0]
+    if op in ("min", "max") and operand == "symbol":
+        pick = min if op == "min" else max
+        return values.symbols.encode(map(pick, *(_texts(values, column) for column in args)))
+    if op in _LISTS:
+        return _LISTS[op](values, *args)
     function = NUMERIC.get((operand, op)) or _BITS[op]
     if op in ("min", "max"):
         out = args[0]
@@ -394,7 +451,11 @@ def call(values: Values, op: str, operand: str, args: Columns, size: int) -> Col
 
 def can_fail(op: str) -> bool:
     """Whether `op` may raise `Fault`: such calls are made as late as possible."""
-    return op not in _BITS and op not in ("record", "cat", "strlen", "substr", "ord", "as", "to_string", "min", "max")
+    return (
+        op not in _BITS
+        and op not in ("f_member", "f_inPath", "f_size")
+        and op not in ("record", "cat", "strlen", "substr", "ord", "as", "to_string", "min", "max")
+    )
 
 
 # --------------------------------------------------------------------------------------------- comparisons

@@ -158,7 +158,19 @@ class TermParser(Cursor):
         args = self.terms_until(")")
         if start.text == "autoinc" and not args:
             return Counter(self.since(start))
-        return Apply(start.text, args, self.since(start))
+        return self.list_term(start, args) or Apply(start.text, args, self.since(start))
+
+    def list_term(self, start: Token, args: tuple[Term, ...]) -> Term | None:
+        """The lists of NDlog, which are records: `f_init(a, b)` is `[a, [b, nil]]`, `f_concat(a, p)` is `[a, p]`."""
+        span = self.since(start)
+        if start.text == "f_concat" and len(args) == 2:
+            return Record(args, span)
+        if start.text != "f_init" or not args:
+            return None
+        found: Term = Nil(span)
+        for arg in reversed(args):
+            found = Record((arg, found), span)
+        return found
 
     # ------------------------------------------------------------------------------------------- aggregates
 
@@ -316,9 +328,16 @@ class TermParser(Cursor):
             raise self.unexpected("a comparison such as `=` or `<`", self.comparison_hint(left))
         operator = self.advance().kind
         right = self.term()
-        return Comparison(operator, left, right, self.since(start))
+        return Comparison(operator, _truth_value(left), _truth_value(right), self.since(start))
 
     def comparison_hint(self, left: Term) -> str:
         if isinstance(left, Variable):
             return f"A relation without columns is written `{left.name}()`."
         return ""
+
+
+def _truth_value(term: Term) -> Term:
+    """`true` and `false` as operands, as in `f_inPath(p, s) = false`, are 1 and 0."""
+    if isinstance(term, Variable) and term.name in ("true", "false"):
+        return Number(int(term.name == "true"), term.span)
+    return term

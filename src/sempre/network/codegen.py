@@ -1,0 +1,358 @@
+"""Local rules as Python functions over the tables of a node.
+
+Every rule and every way to enter it (a new fact for one of its atoms, a changed fact under a negation or an aggregate)
+becomes one function of the fact's row. The text is generated once per program; `bind` makes the functions of one node.
+Joins are nested loops over dict indexes on the columns that are bound at that point.
+
+A function returns a list of (head row, rows of the positive atoms): one entry per rule instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sempre.analysis.head_aggregates import literal_names
+from sempre.analysis.model import (
+    Call,
+    Compare,
+    Const,
+    Expr,
+    Fold,
+    Kind,
+    Literal,
+    Match,
+    NormalRule,
+    Not,
+    Unpack,
+    Var,
+)
+from sempre.network import functors
+from sempre.network.localize import LocalProgram, binds
+from sempre.network.tables import Row, Table
+
+Instances = list[tuple[Row, tuple[Row, ...]]]
+Enter = Callable[[Row], Instances]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One way into a rule: by a fact of `relation`.
+
+    `pivot` is the number of the positive atom that the fact is for, or None when it lies under a negation or an
+    aggregate. `full` gives the instances that hold; `outer` those whose positive atoms hold, whatever is nested.
+    """
+
+    rule: int
+    relation: str
+    pivot: int | None
+    full: int
+    outer: int
+
+
+class Code:
+    """The functions of a program: `entries` by relation, and `bind` for the tables of one node."""
+
+    def __init__(self, program: LocalProgram) -> None:
+        self.program = program
+        self.numbers = {name: number for number, name in enumerate(program.relations)}
+        self.indexes: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.entries: dict[str, list[Entry]] = {name: [] for name in program.relations}
+        self.constants: dict[str, Any] = {"matches": functors.matches, "equal_floats": functors.equal_floats}
+        self.constants["aggregate"] = functors.aggregate
+        self.lines: list[str] = []
+        self.count = 0
+        for rule in program.rules:
+            self._rule(rule)
+        self._factory = self._compile()
+
+    def positives(self, rule: NormalRule) -> list[Match]:
+        return [literal for literal in rule.body if isinstance(literal, Match)]
+
+    def tables(self) -> list[Table]:
+        """Empty tables for a node, with every index that the functions use."""
+        wanted: dict[str, list[tuple[int, ...]]] = {name: [] for name in self.numbers}
+        for name, columns in self.indexes:
+            wanted[name].append(columns)
+        return [Table(wanted[name]) for name in self.numbers]
+
+    def bind(self, tables: list[Table]) -> list[Enter]:
+        """The functions over `tables`; `Entry.full` and `Entry.outer` are places in this list."""
+        rows = [table.rows for table in tables]
+        indexes = [tables[self.numbers[name]].indexes[columns] for name, columns in self.indexes]
+        functions: list[Enter] = self._factory(rows, indexes)
+        return functions
+
+    # ------------------------------------------------------------------------------------------- generating
+
+    def _rule(self, rule: NormalRule) -> None:
+        positives = self.positives(rule)
+        nested = [literal for literal in rule.body if isinstance(literal, Not | Fold)]
+        for pivot, match in enumerate(positives):
+            full = self._function(rule, pivot, match, set())
+            outer = self._function(rule, pivot, match, set(), outer=True) if nested else full
+            self.entries[match.relation].append(Entry(rule.number, match.relation, pivot, full, outer))
+        for literal in nested:
+            shared = {var.name for var in literal.shared}
+            for match in _inner_matches(literal):
+                full = self._function(rule, None, match, shared)
+                outer = self._function(rule, None, match, shared, outer=True)
+                self.entries[match.relation].append(Entry(rule.number, match.relation, None, full, outer))
+
+    def _function(
+        self, rule: NormalRule, pivot: int | None, match: Match, shared: set[str], outer: bool = False
+    ) -> int:
+        writer = _Writer(self, rule)
+        writer.line(f"def f{self.count}(row):")
+        writer.depth += 1
+        writer.line("out = []")
+        if pivot is None:
+            writer.take_shared(match, shared)
+        else:
+            writer.take(match, "row")
+            writer.rows[pivot] = "row"
+        writer.body(list(rule.body), outer)
+        writer.flat("return out")
+        self.lines += writer.lines
+        self.count += 1
+        return self.count - 1
+
+    def index(self, relation: str, columns: tuple[int, ...]) -> int:
+        return self.indexes.setdefault((relation, columns), len(self.indexes))
+
+    def constant(self, value: Any) -> str:
+        """A name for a value that the text needs."""
+        name = f"k{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def _compile(self) -> Callable[..., list[Enter]]:
+        names = ", ".join(f"f{number}" for number in range(self.count))
+        lines = ["def factory(T, I):"]
+        lines += [f"    T{number} = T[{number}]" for number in range(len(self.numbers))]
+        lines += [f"    I{number} = I[{number}].get" for number in range(len(self.indexes))]
+        lines += [f"    {line}" for line in self.lines]
+        text = "\n".join([*lines, f"    return [{names}]", ""])
+        space: dict[str, Any] = dict(self.constants)
+        exec(compile(text, "<rules>", "exec"), space)
+        factory: Callable[..., list[Enter]] = space["factory"]
+        return factory
+
+
+def _inner_matches(literal: Not | Fold) -> Iterable[Match]:
+    for inner in literal.body:
+        if isinstance(inner, Match):
+            yield inner
+        elif isinstance(inner, Not | Fold):
+            yield from _inner_matches(inner)
+
+
+class _Writer:
+    """Writes one function."""
+
+    def __init__(self, code: Code, rule: NormalRule) -> None:
+        self.code = code
+        self.rule = rule
+        self.lines: list[str] = []
+        self.depth = 0
+        self.names: dict[str, str] = {}
+        self.rows: dict[int, str] = {}
+        self.fresh = 0
+        self.skip = "return out"
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def flat(self, text: str) -> None:
+        self.lines.append("    " + text)
+
+    def new(self, stem: str) -> str:
+        self.fresh += 1
+        return f"{stem}{self.fresh}"
+
+    def unless(self, test: str) -> None:
+        """Go on with the next row unless `test`."""
+        self.line(f"if not ({test}): {self.skip}")
+
+    # ---------------------------------------------------------------------------------------------- binding
+
+    def take(self, match: Match, row: str) -> None:
+        """Bind or check every column of a row."""
+        for at, arg in enumerate(match.args):
+            self.column(arg, f"{row}[{at}]")
+
+    def take_shared(self, match: Match, shared: set[str]) -> None:
+        """Bind what an outer body shares with an atom nested in it; the rest may be anything."""
+        for at, arg in enumerate(match.args):
+            if isinstance(arg, Const) or arg.name in shared:
+                self.column(arg, f"row[{at}]")
+
+    def column(self, arg: Var | Const, text: str) -> None:
+        if isinstance(arg, Var) and arg.name not in self.names:
+            self.names[arg.name] = self.new("v")
+            self.line(f"{self.names[arg.name]} = {text}")
+        else:
+            self.unless(self.equal(text, self.expr(arg), _kind(arg, self.rule)))
+
+    def equal(self, left: str, right: str, kind: Kind) -> str:
+        return f"equal_floats({left}, {right})" if kind is Kind.FLOAT else f"{left} == {right}"
+
+    # ------------------------------------------------------------------------------------------------- body
+
+    def body(self, literals: list[Literal], outer: bool) -> None:
+        """The loops of the rule's own body, then its head."""
+        waiting = [literal for literal in literals if not (outer and isinstance(literal, Not | Fold))]
+        positives = self.code.positives(self.rule)
+        position = {id(match): number for number, match in enumerate(positives)}
+        waiting = [lit for lit in waiting if position.get(id(lit), -1) not in self.rows]
+        while waiting:
+            literal = self.choose(waiting)
+            if literal is None:
+                break  # what depends on nested literals is left out of `outer`
+            waiting = [other for other in waiting if other is not literal]
+            self.literal(literal, position)
+        rows = ", ".join(self.rows[number] for number in range(len(positives)))
+        head = "()" if outer else self.row_of([self.expr(arg) for arg in self.rule.args])
+        self.line(f"out.append(({head}, ({rows}{',' if len(positives) == 1 else ''})))")
+
+    def choose(self, waiting: list[Literal]) -> Literal | None:
+        """The literal to do next: a test if one can be made, else the atom with the most columns bound."""
+        for literal in waiting:
+            if not isinstance(literal, Match) and binds(literal, self.names) is not None:
+                return literal
+        atoms = [literal for literal in waiting if isinstance(literal, Match)]
+        return max(atoms, key=self.selectivity) if atoms else None
+
+    def selectivity(self, match: Match) -> tuple[int, int]:
+        bound = sum(isinstance(arg, Const) or arg.name in self.names for arg in match.args)
+        return bound, -len(match.args)
+
+    def literal(self, literal: Literal, position: dict[int, int]) -> None:
+        match literal:
+            case Match():
+                row = self.lookup(literal)
+                if id(literal) in position:
+                    self.rows[position[id(literal)]] = row
+            case Compare():
+                self.compare(literal)
+            case Unpack():
+                self.unpack(literal)
+            case Not():
+                self.unless(f"not {self.nested(literal, literal.shared)}")
+            case Fold():
+                self.fold(literal)
+
+    def lookup(self, match: Match) -> str:
+        """A loop over the rows that agree with what is bound; the name of the row."""
+        number = self.code.numbers[match.relation]
+        columns = tuple(at for at, arg in enumerate(match.args) if isinstance(arg, Const) or arg.name in self.names)
+        values = [self.expr(match.args[at]) for at in columns]
+        row = self.new("r")
+        if len(columns) == len(match.args):
+            self.line(f"{row} = {self.row_of(values)}")
+            self.unless(f"{row} in T{number}")
+            return row
+        if columns:
+            key = values[0] if len(values) == 1 else self.row_of(values)
+            self.line(f"for {row} in I{self.code.index(match.relation, columns)}({key}, ()):")
+        else:
+            self.line(f"for {row} in T{number}:")
+        self.depth += 1
+        self.skip = "continue"
+        for at, arg in enumerate(match.args):
+            if at not in columns:
+                self.column(arg, f"{row}[{at}]")
+        return row
+
+    def row_of(self, values: list[str]) -> str:
+        return f"({', '.join(values)}{',' if len(values) == 1 else ''})"
+
+    # ------------------------------------------------------------------------------------------------ tests
+
+    def compare(self, literal: Compare) -> None:
+        if literal.op == "=":
+            for target, source in ((literal.left, literal.right), (literal.right, literal.left)):
+                if isinstance(target, Var) and target.name not in self.names:
+                    text = self.expr(source)
+                    self.names[target.name] = self.new("v")
+                    self.line(f"{self.names[target.name]} = {text}")
+                    return
+        left, right = self.expr(literal.left), self.expr(literal.right)
+        op = literal.op.removeprefix("not_")
+        if op in ("=", "!="):
+            text = self.equal(left, right, literal.kind)
+        elif op == "match":
+            text = f"matches({left}, {right})"
+        elif op == "contains":
+            text = f"{left} in {right}"
+        else:
+            text = f"{left} {op} {right}"
+        self.unless(f"not ({text})" if literal.op == "!=" or literal.op.startswith("not_") else text)
+
+    def unpack(self, literal: Unpack) -> None:
+        record = self.names[literal.record.name]
+        self.unless(f"{record} is not None")
+        for at, arg in enumerate(literal.fields):
+            self.column(arg, f"{record}[{at}]")
+
+    def expr(self, expr: Expr) -> str:
+        if isinstance(expr, Var):
+            return self.names[expr.name]
+        if isinstance(expr, Const):
+            return repr(expr.value) if isinstance(expr.value, int) else self.code.constant(expr.value)
+        assert isinstance(expr, Call)
+        function = self.code.constant(functors.function(expr.op, expr.operand.value))
+        return f"{function}({', '.join(self.expr(arg) for arg in expr.args)})"
+
+    # ----------------------------------------------------------------------------------------------- nested
+
+    def nested(self, literal: Not, shared: tuple[Var, ...]) -> str:
+        """Define a function that says whether the body of a negation holds; the call of it."""
+        name = self.inner(literal.body, shared, start="", found="return True", end="return False")
+        return self.call(name, shared)
+
+    def fold(self, literal: Fold) -> None:
+        result = literal.result.name
+        shared = tuple(var for var in literal.shared if var.name in self.names)
+        name = self.inner(literal.body, shared, "values = []", "values.append({})", "return values", literal.expr)
+        value = self.new("a")
+        self.line(f"{value} = aggregate({literal.kind!r}, {self.call(name, shared)}, {literal.operand.value!r})")
+        self.unless(f"{value} is not None")
+        if result in self.names:
+            self.unless(self.equal(value, self.names[result], self.rule.kinds[result]))
+        else:
+            self.names[result] = value
+
+    def call(self, name: str, shared: tuple[Var, ...]) -> str:
+        return f"{name}({', '.join(self.names[var.name] for var in shared)})"
+
+    def inner(
+        self, body: tuple[Literal, ...], shared: tuple[Var, ...], start: str, found: str, end: str,
+        expr: Expr | None = None,
+    ) -> str:  # fmt: skip
+        """Write a nested function with loops of its own; its name."""
+        name = self.new("n")
+        inner = _Writer(self.code, self.rule)
+        inner.fresh = self.fresh + 1000
+        inner.names = {var.name: inner.new("p") for var in shared}
+        inner.line(f"def {name}({', '.join(inner.names.values())}):")
+        inner.depth += 1
+        if start:
+            inner.line(start)
+        inner.skip = end
+        waiting: list[Literal] = list(body)
+        while waiting:
+            literal = inner.choose(waiting)
+            assert literal is not None, literal_names(waiting[0])
+            waiting = [other for other in waiting if other is not literal]
+            inner.literal(literal, {})
+        inner.line(found.format(inner.expr(expr) if expr is not None else "0"))
+        inner.flat(end)
+        self.fresh = inner.fresh
+        self.lines += ["    " * self.depth + line for line in inner.lines]
+        return name
+
+
+def _kind(arg: Var | Const, rule: NormalRule) -> Kind:
+    return arg.kind if isinstance(arg, Const) else rule.kinds[arg.name]

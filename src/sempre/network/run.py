@@ -1,0 +1,118 @@
+"""From a checked program to a network that runs it, and values in and out of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Kind, Relation
+from sempre.diagnostics import DataError, Diagnostic
+from sempre.files import Epoch
+from sempre.files.columns import table_of
+from sempre.files.records import format_record, parse_record
+from sempre.kernel.functors import Fault
+from sempre.network import functors
+from sempre.network.fragment import check_fragment, is_recursive
+from sempre.network.localize import LocalProgram, localize
+from sempre.network.node import Address, Fact, Node
+from sempre.network.program import NodeProgram
+from sempre.network.proofs import ProofNode
+from sempre.network.psn import MOST_DERIVATIONS, CountingNode
+from sempre.network.simulate import DEFAULT_LIMIT, Burst, Network
+from sempre.network.tables import Row
+
+ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
+
+
+def make_network(
+    checked: CheckedProgram, algorithm: str = "auto", limit: int = DEFAULT_LIMIT, most: int = MOST_DERIVATIONS
+) -> Network:
+    """A network without facts that runs `checked`; raises `ProgramError` if that algorithm cannot.
+
+    `limit` is the number of messages after which a run is given up; `most` the derivations that a counting node keeps.
+    """
+    local = localize(checked)
+    chosen = "proofs" if algorithm == "auto" else algorithm
+    check_fragment(local, chosen)
+    return Network(_factory(local, chosen, most), _locations(local), limit)
+
+
+def _factory(local: LocalProgram, algorithm: str, most: int) -> Callable[[Address], Node]:
+    program = NodeProgram(local)
+    if algorithm == "proofs":
+        return lambda address: ProofNode(program, address)
+    annotated = algorithm == "sets" or (algorithm == "sn" and is_recursive(local))
+    return lambda address: CountingNode(program, address, annotated, algorithm == "sn", most)
+
+
+def _locations(local: LocalProgram) -> dict[str, int]:
+    return {name: local.location(name) for name in local.relations}
+
+
+# -------------------------------------------------------------------------------------------------- values
+
+
+def first_burst(checked: CheckedProgram, tables: Mapping[str, pa.Table]) -> Burst:
+    """The program's own facts and those of its inputs, each once."""
+    facts = dict.fromkeys(_program_facts(checked))
+    for name, table in tables.items():
+        facts |= dict.fromkeys((name, row) for row in rows_of(checked, name, table))
+    return Burst(insert=tuple(facts))
+
+
+def burst_of(checked: CheckedProgram, epoch: Epoch) -> Burst:
+    """An epoch of changes as a burst."""
+    insert = [(name, row) for name, table in epoch.insert.items() for row in rows_of(checked, name, table)]
+    delete = [(name, row) for name, table in epoch.delete.items() for row in rows_of(checked, name, table)]
+    return Burst(tuple(insert), tuple(delete))
+
+
+def _program_facts(checked: CheckedProgram) -> Iterable[Fact]:
+    for fact in checked.facts:
+        try:
+            yield fact.relation, tuple(_constant(arg) for arg in fact.args)
+        except Fault as fault:
+            diagnostic = Diagnostic("E510", f"{fault}", fact.span, detail=f"in the fact: {fact.text}")
+            raise DataError(diagnostic, checked.sources) from None
+
+
+def _constant(expr: Expr) -> Any:
+    if isinstance(expr, Call):
+        return functors.function(expr.op, expr.operand.value)(*map(_constant, expr.args))
+    assert isinstance(expr, Const)
+    return float(expr.value) if expr.kind is Kind.FLOAT and expr.value is not None else expr.value
+
+
+def rows_of(checked: CheckedProgram, name: str, table: pa.Table) -> list[Row]:
+    """The rows of a table as tuples; records, which are text in tables, as nested tuples."""
+    relation = checked.relations[name]
+    columns: list[list[Any]] = []
+    for at, type_ in enumerate(relation.types):
+        values = table.column(at).to_pylist()
+        if type_.kind is Kind.RECORD:
+            values = [parse_record(text, type_, checked.types) for text in values]
+        elif type_.kind is Kind.FLOAT:
+            values = [functors.canonical(value) for value in values]
+        columns.append(values)
+    return list(zip(*columns, strict=True)) if columns else [()] * min(table.num_rows, 1)
+
+
+def table_from(checked: CheckedProgram, relation: Relation, rows: Iterable[Row]) -> pa.Table:
+    """The rows of a relation as a table, sorted so that the same state is the same file."""
+    columns = [list(column) for column in zip(*sorted(rows, key=_sort_key), strict=True)]
+    if not columns:
+        columns = [[] for _ in relation.columns]
+    for at, type_ in enumerate(relation.types):
+        if type_.kind is Kind.RECORD:
+            columns[at] = [format_record(value, type_, checked.types) for value in columns[at]]
+    return table_of(relation, columns)
+
+
+def _sort_key(row: Row) -> tuple[Any, ...]:
+    return tuple((value is None or isinstance(value, tuple), _flat(value)) for value in row)
+
+
+def _flat(value: Any) -> Any:
+    return str(value) if value is None or isinstance(value, tuple) else value

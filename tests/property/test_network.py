@@ -1,0 +1,69 @@
+"""Random local programs, topologies, schedules and bursts: every run settles in the central result."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from sempre.diagnostics import DataError
+from sempre.network.run import make_network
+from sempre.network.simulate import Adversary, Rounds
+from tests.property.networks import Case, difference, random_case
+
+
+def check_schedules(case: Case, algorithm: str, seeds: range) -> int:
+    """Run a case once for every seed; how many runs stopped at the limit of derivations."""
+    expected = case.central()
+    stopped = 0
+    for seed in seeds:
+        network = make_network(case.checked, algorithm, limit=2_000 if algorithm != "proofs" else 400_000, most=300)
+        schedule = Rounds() if seed % 8 == 0 or algorithm == "sn" else Adversary(seed, overlap=seed % 3 * 0.1)
+        try:
+            network.run(case.bursts, schedule)
+        except DataError as error:
+            if algorithm == "proofs" or error.diagnostics[0].code not in ("E531", "E533"):
+                raise
+            stopped += 1
+            continue
+        assert difference(case, network, expected) == "", f"{algorithm}, seed {seed}"
+    return stopped
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_one_proof_per_fact_gives_the_central_result(part: int) -> None:
+    for seed in range(part * 15, part * 15 + 15):
+        check_schedules(random_case(random.Random(seed)), "proofs", range(seed * 4, seed * 4 + 4))
+
+
+@pytest.mark.parametrize("algorithm", ["psn", "sets", "sn"])
+def test_counting_gives_the_central_result(algorithm: str) -> None:
+    stopped = 0
+    for seed in range(25):
+        stopped += check_schedules(random_case(random.Random(seed), algorithm), algorithm, range(seed, seed + 2))
+    assert stopped <= (0 if algorithm == "psn" else 30)
+
+
+def test_after_every_burst_the_state_is_the_central_one() -> None:
+    for seed in range(40):
+        case = random_case(random.Random(1000 + seed))
+        network = make_network(case.checked)
+        for number, burst in enumerate(case.bursts, 1):
+            network.run([burst], Adversary(seed))
+            assert difference(case, network, case.central(number)) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_ten_thousand_schedules(part: int) -> None:
+    """2,500 cases, 4 schedules each."""
+    for number in range(125):
+        seed = 10_000 + part * 125 + number
+        check_schedules(random_case(random.Random(seed)), "proofs", range(seed * 4, seed * 4 + 4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["psn", "sets", "sn"])
+def test_counting_on_many_schedules(algorithm: str) -> None:
+    for seed in range(2_000, 2_500):
+        check_schedules(random_case(random.Random(seed), algorithm), algorithm, range(seed, seed + 4))
