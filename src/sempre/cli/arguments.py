@@ -93,7 +93,7 @@ def _run_parser() -> _Parser:
     expert("--profile", metavar="FILE.html", type=Path, help=argparse.SUPPRESS)
     where = parser.add_argument_group("where it is evaluated").add_argument
     where("--on", choices=("spark", "local"), default="spark",
-          help="spark (default): sources and outputs through Spark; local: this process alone, without Java")  # fmt: skip
+          help="spark (default): read and write through Spark; local: this process alone, without Java")  # fmt: skip
     where("--place", choices=PLACES, default="auto")
     where("--workers", metavar="N", type=_positive)
     where("--master", metavar="URL", help="where Spark runs (default: local[*])")

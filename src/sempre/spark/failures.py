@@ -31,7 +31,7 @@ def reason_of(error: BaseException | None) -> str:
 
 @contextmanager
 def reading(what: str, span: Span, missing: Callable[[], DataError] | None = None) -> Iterator[None]:
-    """Turn what Spark raises while it reads `what` into a `DataError`; `missing` makes the one for what is not there."""
+    """Turn what Spark raises while it reads `what` into a `DataError`; `missing` makes that for what is not there."""
     with _translated():
         try:
             yield

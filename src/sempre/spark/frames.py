@@ -20,6 +20,7 @@ from sempre.spark.failures import reading
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint", "boolean")
 FLOATS = ("float", "double")
@@ -101,9 +102,9 @@ def _expressions(relation: Relation, fields: list[Any], places: list[int], span:
 
 def _expression(column: str, given: str, kind: Kind, name: str) -> Column:
     """The column as Spark should send it."""
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as fn
 
-    col = F.col(column)
+    col = fn.col(column)
     is_text = given == "string" or given.startswith(("string ", "varchar(", "char("))
     if kind in (Kind.SYMBOL, Kind.RECORD):
         if is_text:
@@ -114,9 +115,9 @@ def _expression(column: str, given: str, kind: Kind, name: str) -> Column:
     elif given in INTEGERS:
         return col.cast("bigint")
     elif given == "date":
-        return F.unix_date(col).cast("bigint")
+        return fn.unix_date(col).cast("bigint")
     elif given == "timestamp":
-        return F.unix_micros(col)
+        return fn.unix_micros(col)
     elif given == "timestamp_ntz":
         return col  # crosses as it is: Spark would read it in the session's time zone
     elif given == UNSIGNED and kind is Kind.UNSIGNED:
@@ -139,15 +140,15 @@ def _cast(given: str, kind: Kind, name: str) -> str:
 
 def _without_nulls(df: DataFrame) -> DataFrame:
     """The rows without a null; `DataFrame.dropna` would drop NaN too."""
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as fn
 
     for name in df.columns:
-        df = df.filter(F.col(name).isNotNull())
+        df = df.filter(fn.col(name).isNotNull())
     return df
 
 
 def finished(table: pa.Table, relation: Relation, span: Span) -> pa.Table:
-    """What Spark sent, with the names and types of the relation; raises naming every column with nulls or bad values."""
+    """What Spark sent, with the names and types of the relation; raises for every column with nulls or bad values."""
     found: list[Diagnostic] = []
     arrays = []
     for name, kind, column in zip(relation.columns, relation.kinds, table.columns, strict=True):
@@ -208,7 +209,8 @@ def to_frame(spark: SparkSession, table: pa.Table, relation: Relation, types: Ma
     names = table.column_names
     for name, type_, column in zip(names, restored, table.columns, strict=False):
         _check_range(relation, name, type_, column)
-    df = spark.createDataFrame(_shippable(table))
+    shipped = _shippable(table)
+    df = spark.createDataFrame(shipped, _schema(shipped))
     columns = [_restored(f"c{at}", restored[at] if at < len(restored) else "") for at in range(len(names))]
     df = df.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
     return df.coalesce(1 if table.num_rows <= ONE_PART else _parts(table.num_rows))
@@ -220,7 +222,7 @@ def _parts(rows: int) -> int:
 
 
 def restored_type(type_: Type, types: Mapping[str, Type]) -> str:
-    """`date` or `timestamp` if the declared type is a subtype of `number` with that name, or below one; else nothing."""
+    """`date` or `timestamp` if the declared type has that name, or is below one that has; else nothing."""
     if type_.kind is not Kind.NUMBER:
         return ""
     while type_.base:
@@ -241,14 +243,23 @@ def _shippable(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _restored(column: str, type_: str) -> Column:
-    from pyspark.sql import functions as F
+def _schema(table: pa.Table) -> StructType:
+    """The schema of `table`, said rather than found out: an empty table has one too."""
+    from pyspark.sql import types
 
-    col = F.col(column)
+    names = {pa.int64(): types.LongType(), pa.float64(): types.DoubleType(), pa.string(): types.StringType()}
+    names[pa.decimal128(20, 0)] = types.DecimalType(20, 0)
+    return types.StructType([types.StructField(f.name, names[f.type], f.nullable) for f in table.schema])
+
+
+def _restored(column: str, type_: str) -> Column:
+    from pyspark.sql import functions as fn
+
+    col = fn.col(column)
     if type_ == "date":
-        return F.date_from_unix_date(col.cast("int"))
+        return fn.date_from_unix_date(col.cast("int"))
     if type_ == "timestamp":
-        return F.timestamp_micros(col)
+        return fn.timestamp_micros(col)
     return col
 
 

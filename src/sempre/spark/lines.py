@@ -50,20 +50,20 @@ def read_delimited(
 
 def _cells(lines_df: DataFrame, relation: Relation, layout: TextFormat) -> DataFrame:
     """One column per column of the relation; null where a line is not as it should be. Lazy."""
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as fn
 
-    value = F.col("value")
-    line = F.when(value.endswith("\r"), F.expr("left(value, char_length(value) - 1)")).otherwise(value)
-    pieces = F.split(line, re.escape(layout.delimiter), -1)
+    value = fn.col("value")
+    line = fn.when(value.endswith("\r"), fn.expr("left(value, char_length(value) - 1)")).otherwise(value)
+    pieces = fn.split(line, re.escape(layout.delimiter), -1)
     # Splitting replaces bytes that are not UTF-8, so they have to be looked for before.
     sound_df = lines_df.select(
-        pieces.alias("cells"), (F.is_valid_utf8(value) & ~value.startswith(BYTE_ORDER_MARK)).alias("sound")
+        pieces.alias("cells"), (fn.is_valid_utf8(value) & ~value.startswith(BYTE_ORDER_MARK)).alias("sound")
     )
     places = layout.columns or tuple(range(relation.arity))
-    width = F.size("cells")
+    width = fn.size("cells")
     right = (width == relation.arity) if layout.columns is None else (width > max(places))
     columns = [
-        F.when(F.col("sound") & right, _value(F.get("cells", place), kind)).alias(f"c{at}")
+        fn.when(fn.col("sound") & right, _value(fn.get("cells", place), kind)).alias(f"c{at}")
         for at, (place, kind) in enumerate(zip(places, relation.kinds, strict=True))
     ]
     return sound_df.select(*columns)
@@ -71,21 +71,21 @@ def _cells(lines_df: DataFrame, relation: Relation, layout: TextFormat) -> DataF
 
 def _value(cell: Column, kind: Kind) -> Column:
     """The value that a cell spells, or null if it takes a closer look."""
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as fn
 
     match kind:
         case Kind.NUMBER:
-            return F.when(cell.rlike(INTEGER), cell.try_cast("bigint"))
+            return fn.when(cell.rlike(INTEGER), cell.try_cast("bigint"))
         case Kind.UNSIGNED:
-            return F.when(cell.rlike(NATURAL), cell.try_cast(UNSIGNED))
+            return fn.when(cell.rlike(NATURAL), cell.try_cast(UNSIGNED))
         case Kind.FLOAT:
-            return F.when(cell.rlike(REAL), cell.try_cast("double"))
+            return fn.when(cell.rlike(REAL), cell.try_cast("double"))
         case _:
             return cell
 
 
 def read_whole(spark: SparkSession, path: str, shown: str, relation: Relation, parse: Parse) -> pa.Table:
-    """The facts of files that are fetched as they are, and read by `parse`; raises with what is wrong in all of them."""
+    """The facts of files that are fetched whole and read by `parse`; raises with what is wrong in all of them."""
     files_df = spark.read.format("binaryFile").load(path)
     sizes = files_df.select("path", "length").toArrow().to_pylist()
     if sum(file["length"] for file in sizes) > MOST_BYTES:

@@ -135,7 +135,7 @@ def _open_log() -> IO[bytes]:
     name = os.environ.get(LOG_VARIABLE)
     if name:
         return Path(name).open("ab")
-    return tempfile.NamedTemporaryFile(prefix="sempre-spark-", suffix=".log", delete=False)  # noqa: SIM115  # until `close`
+    return tempfile.NamedTemporaryFile(prefix="sempre-spark-", suffix=".log", delete=False)  # until `close`
 
 
 def _launch(options: SessionOptions, log: IO[bytes]) -> SparkSession:
@@ -153,7 +153,7 @@ def _launch(options: SessionOptions, log: IO[bytes]) -> SparkSession:
     if options.remote is None:
         settings.setdefault("spark.master", options.master)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
+    gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
     # The one way to hand over a JVM that also the local Connect server will use.
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     builder = SparkSession.builder.config(map=dict(settings))

@@ -168,9 +168,9 @@ def located(folder: str, filename: str) -> tuple[str, str]:
     for candidate in (shown, shown.with_name(shown.name + ".gz")):
         if candidate.exists():
             return _literal(str(candidate.absolute())), str(candidate)
-    return _literal(str(Path(folder).absolute())) + f"/{filename}" if not shown.is_absolute() else str(shown), str(
-        shown
-    )
+    if Path(filename).is_absolute():
+        return filename, filename
+    return f"{_literal(str(Path(folder).absolute()))}/{filename}", str(shown)
 
 
 def _missing(shown: str, relation: Relation) -> Callable[[], DataError] | None:
