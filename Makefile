@@ -22,7 +22,7 @@ $(STAMP): $(LOCK) $(JAVA_LOCK) pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh $(VENV) $(LOCK) $(JAVA_LOCK)
 	@touch $@
 
-demo: setup  ## who may open what: a worked example, from generated data to its result
+demo: setup  ## who can read what: a pipeline on Spark, from generated tables to results and changes
 	@$(BIN)/python examples/access/demo.py $(BUILD)/access
 
 test: setup  ## the whole suite but what is slow

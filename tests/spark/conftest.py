@@ -6,7 +6,6 @@ One process cannot hold both, so `make test` runs these tests twice.
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,7 +18,13 @@ import pytest
 
 KIND = os.environ.get("SEMPRE_TEST_SPARK", "classic")
 HERE = Path(__file__).parent
-CONF = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
+# Many small jobs on a busy machine: start quickly, and do not let a JVM think in many threads.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+CONF = {
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
 START_SECONDS = 180
 
 
@@ -111,14 +116,9 @@ def spark(request: pytest.FixtureRequest, warehouse: Path, driver_jar: str) -> I
     starting.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def where(request: pytest.FixtureRequest) -> list[str]:
     """The options of the command that lead to the kind of session under test."""
     if KIND == "connect":
         return ["--remote", request.getfixturevalue("connect_server")]
-    return ["--master", "local[2]"]
-
-
-@pytest.fixture
-def sempre_command() -> str:
-    return shutil.which("sempre", path=str(Path(sys.executable).parent)) or "sempre"
+    return ["--master", "local[2]", "--conf", f"spark.driver.extraJavaOptions={JAVA_OPTIONS}"]

@@ -30,6 +30,8 @@ LOG_VARIABLE = "SEMPRE_SPARK_LOG"
 # For sessions that live in this process: nothing leaves this machine, and results may be as large as they are.
 LOCAL_CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
+    # The quick compiler only: a command is over before the slow one pays for itself.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.maxResultSize": "0",
     "spark.driver.memory": "2g",
