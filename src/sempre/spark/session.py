@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import socket
 import sys
 import tempfile
 import threading
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from sempre.diagnostics import BackendError, Diagnostic
 from sempre.spark.failures import reason_of
@@ -37,6 +39,8 @@ LOCAL_CONF = {
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
 }
+CONNECT_PORT = 15002
+CONNECT_SECONDS = 20
 OWN_CONF = {"spark.app.name": "sempre", "spark.ui.showConsoleProgress": "false"}
 
 
@@ -169,6 +173,15 @@ def _connect(options: SessionOptions) -> SparkSession:
     from pyspark.sql import SparkSession
 
     assert options.remote is not None
+    _check_reachable(options.remote)
     session: SparkSession = SparkSession.builder.remote(options.remote).config(map=dict(options.conf)).getOrCreate()
     session.version  # noqa: B018  # a client connects on first use: a server that is not there should be noticed now
     return session
+
+
+def _check_reachable(remote: str) -> None:
+    """Raise if nobody answers at the address of a server: the client itself would try for ten minutes."""
+    if any(name in os.environ for name in ("grpc_proxy", "https_proxy", "http_proxy")):
+        return
+    address = urlsplit(remote)
+    socket.create_connection((address.hostname or "", address.port or CONNECT_PORT), CONNECT_SECONDS).close()
