@@ -24,9 +24,7 @@ def pairs(path: Path) -> Pairs:
 
 
 @pytest.fixture(scope="module")
-def demo(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, where: list[str]
-) -> tuple[Path, str]:
+def demo(tmp_path_factory: pytest.TempPathFactory, where: list[str]) -> tuple[Path, str]:
     """The folder and the output of `make demo`, for a smaller organization."""
     folder = tmp_path_factory.mktemp("demo") / "access"
     command = [sys.executable, str(ACCESS / "demo.py"), str(folder), "--people", "400", *where]
