@@ -60,8 +60,8 @@ def main() -> None:
             ours = seconds(lambda db=db: db.load(folder))
             print(f"read: Spark to Arrow {alone:.2f} s, into the kernel {ours:.2f} s, {ours / alone:.2f} times")
         table = db["edge"].to_arrow()
+        target = str(folder / "out")
         for _ in range(options.repeat):
-            target = str(folder / "out")
             alone = seconds(lambda: spark.createDataFrame(table).write.mode("overwrite").parquet(target))
             ours = seconds(lambda: db["edge"].to_spark().write.mode("overwrite").parquet(target))
             print(f"write: Arrow by Spark {alone:.2f} s, from the kernel {ours:.2f} s, {ours / alone:.2f} times")

@@ -109,16 +109,18 @@ class StartingSession:
         return self._session
 
     def close(self) -> None:
-        """Stop the session, if it has started; its log goes with it unless somebody asked for it."""
-        if self._thread.is_alive():
-            return
+        """Stop the session, if it has started; its log goes with it unless somebody asked for it.
+
+        A JVM that is still starting writes on to a log without a name, until it notices that its owner has gone.
+        """
         if self._session is not None:
             with contextlib.suppress(Exception):
                 self._session.stop()
         if self._log is not None:
-            self._log.close()
             if LOG_VARIABLE not in os.environ and self._error is None:
                 Path(self._log.name).unlink(missing_ok=True)
+            if not self._thread.is_alive():
+                self._log.close()
 
     def _last_words(self) -> str:
         """The end of the log, and where the whole of it is."""

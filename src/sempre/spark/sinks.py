@@ -6,7 +6,6 @@ writes a folder of parts in its place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +18,13 @@ from sempre.diagnostics import DataError, Diagnostic, Span
 from sempre.files.options import Endpoint, output_endpoint
 from sempre.spark.failures import writing
 from sempre.spark.frames import to_frame
+from sempre.spark.sources import is_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameWriter, SparkSession
 
 EPOCH, CHANGE = "_epoch", "_change"
 ADDED, REMOVED = "added", "removed"
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 class Changes(Protocol):
@@ -37,11 +35,6 @@ class Changes(Protocol):
 
     @property
     def removed(self) -> Mapping[str, pa.Table]: ...
-
-
-def is_url(folder: str) -> bool:
-    """Whether a folder is somewhere that only Spark can write to."""
-    return _URL.match(folder) is not None
 
 
 def through_spark(endpoint: Endpoint, folder: str) -> bool:

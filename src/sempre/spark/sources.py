@@ -155,14 +155,19 @@ def note_of(crossing: Crossing) -> dict[str, Any]:
     return note
 
 
+def is_url(path: str) -> bool:
+    """Whether a file or folder is somewhere that only Spark can reach."""
+    return _SCHEME.match(path) is not None
+
+
 def located(folder: str, filename: str) -> tuple[str, str]:
     """Where Spark finds a file, and its name in messages.
 
     Special characters are taken as they are if such a file is here, and else as a glob. A file that is not here may be
     where Spark is.
     """
-    if _SCHEME.match(filename) or _SCHEME.match(folder):
-        path = filename if _SCHEME.match(filename) else f"{folder.rstrip('/')}/{filename}"
+    if is_url(filename) or is_url(folder):
+        path = filename if is_url(filename) else f"{folder.rstrip('/')}/{filename}"
         return path, path
     shown = Path(folder) / filename
     for candidate in (shown, shown.with_name(shown.name + ".gz")):
@@ -175,7 +180,7 @@ def located(folder: str, filename: str) -> tuple[str, str]:
 
 def _missing(shown: str, relation: Relation) -> Callable[[], DataError] | None:
     """The error for a file that Spark does not find, naming its neighbors if the folder is here."""
-    return None if _SCHEME.match(shown) else lambda: missing_file(Path(shown), relation)
+    return None if is_url(shown) else lambda: missing_file(Path(shown), relation)
 
 
 def _literal(path: str) -> str:
@@ -183,4 +188,4 @@ def _literal(path: str) -> str:
 
 
 def _is_hidden(path: str) -> bool:
-    return not _SCHEME.match(path) and Path(path).name.startswith(("_", ".")) and Path(path).is_file()
+    return not is_url(path) and Path(path).name.startswith(("_", ".")) and Path(path).is_file()
