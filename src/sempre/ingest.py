@@ -43,9 +43,12 @@ def _as_arrow(rows: Any) -> Any:
         return pa.Table.from_pandas(rows, preserve_index=False)
     if module == "polars":
         return rows.to_arrow()
-    if module == "pyspark":
-        return rows.toArrow()
     return None
+
+
+def is_spark_frame(rows: Any) -> bool:
+    """Whether `rows` is a Spark DataFrame, found out without loading Spark. See `sempre.spark.frames` for these."""
+    return type(rows).__module__.startswith("pyspark.")
 
 
 class _Encoder:

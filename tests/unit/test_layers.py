@@ -14,6 +14,7 @@ LAYERS = (  # top first; names in one row are independent of each other
     "api",
     "query explain network verify",
     "ingest results",
+    "spark",
     "files engine",
     "maintain backends storage",
     "modules carrier",

@@ -33,11 +33,15 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A resolved type. `name` is the declared name; `fields` has (name, type name) for records."""
+    """A resolved type. `name` is the declared name, `base` what it is a subtype of, if it is one.
+
+    `fields` has (name, type name) for records.
+    """
 
     name: str
     kind: Kind
     fields: tuple[tuple[str, str], ...] = ()
+    base: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

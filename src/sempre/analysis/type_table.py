@@ -129,7 +129,8 @@ def _join(decl: TypeDecl, known: list[Type], types: dict[str, Type]) -> list[Dia
         kinds = ", ".join(f"`{type_.name}` ({type_.kind.value})" for type_ in known)
         hint = "All members of a union are stored alike; different records cannot be joined."
         return [Diagnostic("E313", f"union `{decl.name}` mixes {kinds}", decl.span, hint=hint)]
-    types[decl.name] = Type(decl.name, first.kind, first.fields)
+    base = first.name if isinstance(decl.definition, Subtype) else ""
+    types[decl.name] = Type(decl.name, first.kind, first.fields, base)
     return []
 
 

@@ -1,6 +1,7 @@
 """The `sempre` command: arguments in, exit code out.
 
-0 done · 1 the program or the data is at fault · 2 usage · 3 a defect of sempre. Each command is a file of this package
+0 done · 1 the program or the data is at fault · 2 usage, also a place or a Spark that is not to be had here ·
+3 a defect of sempre. Each command is a file of this package
 and imports what it needs when it runs: a tiny program must not wait for what it does not use.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 
 from sempre.cli.arguments import UsageError, parse
 from sempre.cli.terminal import show_error, show_text
-from sempre.diagnostics import InternalError, SempreError
+from sempre.diagnostics import BackendError, InternalError, SempreError
 
 DONE, AT_FAULT, USAGE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         show_error(error)
         if isinstance(error, InternalError):
             return _defect(error)
-        return AT_FAULT
+        return USAGE if isinstance(error, BackendError) else AT_FAULT
     except KeyboardInterrupt:
         show_text("interrupted")
         return INTERRUPTED

@@ -98,7 +98,13 @@ def _run_parser() -> _Parser:
     parser = _Parser(prog="sempre run", allow_abbrev=False, description="Evaluate a program on fact files.")
     add = parser.add_argument
     add("program", metavar="PROGRAM.dl", type=Path)
-    add("-F", "--facts", metavar="DIR", type=Path, default=Path(), help="where R.facts are read (default: here)")
+    add(
+        "-F",
+        "--facts",
+        metavar="DIR",
+        default=".",
+        help="where R.facts are read (default: here); with Spark also a URL",
+    )
     add("-D", "--output", metavar="DIR", default=".", help="where R.csv are written (default: here); - prints")
     add("--changes", metavar="FILE_OR_DIR", type=Path, action="append", default=[],
         help="a change script, or a folder of R.insert.facts and R.delete.facts; applied in order")  # fmt: skip
@@ -112,24 +118,29 @@ def _run_parser() -> _Parser:
     expert("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")
     expert("--profile", metavar="FILE.html", type=Path, help=argparse.SUPPRESS)
     where = parser.add_argument_group("where it is evaluated").add_argument
-    where("--on", choices=("local", "spark"), default="local", help="(default: local)")
+    where("--on", choices=("spark", "local"), default="spark",
+          help="spark (default): read and write through Spark; local: this process alone, without Java")  # fmt: skip
     where("--place", choices=PLACES, default="auto")
     where("--workers", metavar="N", type=_positive)
-    where("--master", metavar="URL")
-    where("--remote", metavar="sc://HOST:PORT")
-    where("--conf", metavar="KEY=VALUE", action="append", default=[])
+    where("--master", metavar="URL", help="where Spark runs (default: local[*])")
+    where("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server, instead of --master")
+    where("--conf", metavar="KEY=VALUE", type=_setting, action="append", default=[], help="a setting of Spark's")
     return parser
 
 
 def _check_run(options: argparse.Namespace) -> None:
     """Refuse combinations that no run can honor."""
     if options.on == "spark":
-        raise UsageError("--on spark is not in this version yet\nhint: --on local evaluates in this process")
-    if options.place not in ("auto", "driver"):
+        if options.master and options.remote:
+            raise UsageError("--master and --remote exclude each other")
+        if options.place not in ("auto", "driver"):
+            raise UsageError(f"--place {options.place} is not in this version yet\nhint: leave it to auto")
+    elif options.place not in ("auto", "driver"):
         raise UsageError(f"--place {options.place} needs --on spark\nhint: --on local allows --place driver only")
-    for name in ("master", "remote", "conf", "workers"):
-        if getattr(options, name):
-            raise UsageError(f"--{name} needs --on spark")
+    else:
+        for name in ("master", "remote", "conf", "workers"):
+            if getattr(options, name):
+                raise UsageError(f"--{name} needs --on spark")
     if options.profile:
         raise UsageError("--profile is not in this version yet\nhint: --report FILE.json has the time of every stratum")
     if options.report and not options.report.parent.is_dir():
@@ -140,6 +151,13 @@ def _positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"`{text}` is not a number from 1")
     return int(text)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a setting such as spark.sql.ansi.enabled=true")
+    return key, value
 
 
 def _size(text: str) -> int:

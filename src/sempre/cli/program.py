@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from sempre.api import Program
 
 
-def load_program(path: Path) -> Program:
-    """The program in `path`, checked; its directives can be honored too."""
+def load_program(path: Path, *, spark: bool = True) -> Program:
+    """The program in `path`, checked; its directives can be honored too, with Spark or without."""
     from sempre.api import Program
 
     if not path.exists():
         raise missing_file(path)
     program = Program.from_file(path)
-    bad_options = check_directives(program.checked)
+    bad_options = check_directives(program.checked, spark=spark)
     if bad_options:
         raise ProgramError(bad_options, program.checked.sources)
     return program

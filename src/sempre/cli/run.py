@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
+from sempre.cli.pipelines import Pipeline, pipeline
 from sempre.cli.program import load_program
 from sempre.cli.terminal import ProgressLine, is_terminal, show_warnings
 from sempre.diagnostics import DataError, Diagnostic
-from sempre.files import Epoch, read_changes, read_inputs, write_changes, write_outputs
+from sempre.files import Epoch, read_changes, write_changes
 
 if TYPE_CHECKING:
     from sempre.api import ChangeSet, Database, Program
@@ -44,42 +45,41 @@ class Clock:
 
 def run(options: argparse.Namespace) -> int:
     """One run, start to end; returns 0 or raises."""
-    started = time.perf_counter()
-    program = load_program(options.program)
-    checked = program.checked
-    show_warnings(checked.warnings, checked.sources)
-    # Scripts are read before anything is evaluated: a mistake in the last one should not cost a run.
-    epochs = [epoch for path in options.changes for epoch in read_changes(checked, path)]
-    reports = _evaluate(options, program, epochs)
-    if options.report:
-        _write_report(options.report, {"epochs": reports, "session_seconds": time.perf_counter() - started})
+    with pipeline(options) as io:  # a session starts in the background from here on
+        program = load_program(options.program, spark=options.on == "spark")
+        checked = program.checked
+        show_warnings(checked.warnings, checked.sources)
+        # Scripts are read before anything is evaluated: a mistake in the last one should not cost a run.
+        epochs = [epoch for path in options.changes for epoch in read_changes(checked, path)]
+        reports = _evaluate(options, program, epochs, io)
+        if options.report:
+            _write_report(options.report, {"epochs": reports, "session_seconds": io.session_seconds})
     return 0
 
 
-def _evaluate(options: argparse.Namespace, program: Program, epochs: list[Epoch]) -> list[dict[str, Any]]:
+def _evaluate(options: argparse.Namespace, program: Program, epochs: list[Epoch], io: Pipeline) -> list[dict[str, Any]]:
     """Materialize, apply each epoch, write the outputs; returns one report per epoch."""
     checked = program.checked
     clock = Clock()
     reports: list[dict[str, Any]] = []
     line = ProgressLine(sys.stderr) if is_terminal(sys.stderr) else None
+    io.session()  # waits for it, so that no other time includes it
     try:
         database = _database(options, program, line)
-        changes = database.materialise(_read(checked, options.facts, clock))
-        reports.append(_record(options, checked, 0, changes, clock))
+        with clock.measure("read_seconds"):
+            tables, notes = io.read(checked)
+        changes = database.materialise(tables)
+        del tables
+        reports.append(_record(options, checked, 0, changes, clock, io) | ({"sources": notes} if notes else {}))
         for number, epoch in enumerate(epochs, 1):
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
-            reports.append(_record(options, checked, number, changes, clock))
+            reports.append(_record(options, checked, number, changes, clock, io))
         del changes
     finally:
         if line is not None:
             line.clear()
     with clock.measure("write_seconds"):
-        written = write_outputs(
-            checked,
-            lambda name: database[name].to_arrow(),
-            options.output,
-            count=lambda name: len(database[name]),
-        )
+        written = io.write_outputs(checked, database)
     show_warnings(written.warnings, {})
     reports[-1]["write_seconds"] += clock.take()["write_seconds"]
     return reports
@@ -101,19 +101,15 @@ def _database(options: argparse.Namespace, program: Program, line: ProgressLine 
     )
 
 
-def _read(checked: CheckedProgram, facts: Path, clock: Clock) -> dict[str, Any]:
-    with clock.measure("read_seconds"):
-        return read_inputs(checked, facts)
-
-
 def _record(
-    options: argparse.Namespace, checked: CheckedProgram, number: int, changes: ChangeSet, clock: Clock
+    options: argparse.Namespace, checked: CheckedProgram, number: int, changes: ChangeSet, clock: Clock, io: Pipeline
 ) -> dict[str, Any]:
     """Write the changes of one epoch where they are wanted; returns the epoch's report."""
-    if options.changes_out:
-        with clock.measure("write_seconds"):
+    with clock.measure("write_seconds"):
+        io.write_changes(checked, number, changes)
+        if options.changes_out:
             written = write_changes(checked, changes, options.changes_out / str(number))
-        show_warnings(written.warnings, {})
+            show_warnings(written.warnings, {})
     return {**changes.report.to_json(), **clock.take()}
 
 

@@ -47,7 +47,7 @@ def _read_folder(checked: CheckedProgram, folder: Path) -> Epoch:
     parts: dict[str, dict[str, list[pa.Table]]] = {"insert": {}, "delete": {}}
     found: list[Diagnostic] = []
     sources: dict[str, str] = {}
-    for path in sorted(entry for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith(".")):
+    for path in sorted(entry for entry in folder.iterdir() if _is_data(entry) and not entry.name.startswith(".")):
         try:
             word, relation, table = _read_change_file(checked, path)
         except SempreError as error:
@@ -62,6 +62,11 @@ def _read_folder(checked: CheckedProgram, folder: Path) -> Epoch:
         for word in ("insert", "delete")
     )
     return Epoch(insert, delete, str(folder))
+
+
+def _is_data(entry: Path) -> bool:
+    """Files; and folders of Parquet, as Spark writes them."""
+    return entry.is_file() or entry.suffix == ".parquet"
 
 
 def _read_change_file(checked: CheckedProgram, path: Path) -> tuple[str, Relation, pa.Table]:

@@ -111,19 +111,25 @@ def write_parquet(rows: Rows, sink: BinaryIO, relation: Relation) -> None:
             writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, names=schema.names).cast(schema))
 
 
-def write_json(rows: Rows, sink: BinaryIO, relation: Relation, types: Mapping[str, Type], *, objects: bool) -> None:
-    """Write a list of rows: lists, or objects by column name."""
-    lead = b"[\n"
+def write_json(
+    rows: Rows, sink: BinaryIO, relation: Relation, types: Mapping[str, Type], *, layout: str = "list"
+) -> None:
+    """Write a list of rows: lists or, with the layout `object`, objects; with `lines`, an object per line."""
+    lines = layout == "lines"
+    lead, gap, end = (b"", b"\n", b"\n") if lines else (b"[\n", b",\n", b"\n]\n")
+    first = lead
     for batch in batches(rows):
         columns = [
             _json_column(column, type_, types) for column, type_ in zip(batch.columns, relation.types, strict=True)
         ]
         lists: Iterator[tuple[object, ...]] = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
         for row in lists:
-            value: object = dict(zip(relation.columns, row, strict=True)) if objects else row
+            value: object = row if layout == "list" else dict(zip(relation.columns, row, strict=True))
             sink.write(lead + json.dumps(value, ensure_ascii=False).encode())
-            lead = b",\n"
-    sink.write(b"[]\n" if lead == b"[\n" else b"\n]\n")
+            lead = gap
+    if lead == first:
+        end = b"" if lines else b"[]\n"
+    sink.write(end)
 
 
 def _json_column(column: pa.Array, type_: Type, types: Mapping[str, Type]) -> list[Any]:

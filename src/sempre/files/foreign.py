@@ -17,8 +17,8 @@ from sempre.files.records import Value, format_record, parse_record
 # ------------------------------------------------------------------------------------------------- Parquet
 
 
-def read_parquet(path: Path, relation: Relation, types: Mapping[str, Type]) -> pa.Table:
-    """The facts of a Parquet file."""
+def read_parquet(path: Path, relation: Relation, types: Mapping[str, Type], *, drop_nulls: bool = False) -> pa.Table:
+    """The facts of a Parquet file, or of a folder of them."""
     import pyarrow.parquet as pq
 
     try:
@@ -26,7 +26,7 @@ def read_parquet(path: Path, relation: Relation, types: Mapping[str, Type]) -> p
     except (OSError, pa.ArrowInvalid) as error:
         reason = str(error).splitlines()[0]
         raise _error("E506", f"cannot read `{path}` as Parquet: {reason}", str(path)) from None
-    return conform(table, relation, str(path), types)
+    return conform(table.drop_null() if drop_nulls else table, relation, str(path), types)
 
 
 def conform(table: pa.Table, relation: Relation, origin: str, types: Mapping[str, Type]) -> pa.Table:
@@ -116,17 +116,18 @@ def _record_text(text: str, type_: Type, types: Mapping[str, Type]) -> str:
 # ---------------------------------------------------------------------------------------------------- JSON
 
 
-def read_json(data: bytes, relation: Relation, origin: str, types: Mapping[str, Type]) -> pa.Table:
-    """The facts of a JSON file: a list of rows, each a list or an object by column name."""
-    try:
-        rows = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        line, column = getattr(error, "lineno", 0), getattr(error, "colno", 0)
-        span = Span(origin, line, column, line, column + 1)
-        reason = getattr(error, "msg", str(error)).lower()
-        raise DataError(Diagnostic("E506", f"`{origin}` is not JSON: {reason}", span)) from None
+def read_json(
+    data: bytes, relation: Relation, origin: str, types: Mapping[str, Type], *, layout: str = "list", drop: bool = False
+) -> pa.Table:
+    """The facts of a JSON file: a list of rows or, with the layout `lines`, a row per line.
+
+    A row is a list or an object by column name. `drop` leaves out the rows that have a null.
+    """
+    rows = _json_lines(data, origin) if layout == "lines" else _json(data, origin, 1)
     if not isinstance(rows, list):
         raise _error("E506", f"`{origin}` must hold a list of rows", origin)
+    if drop:
+        rows = [row for row in rows if None not in (row.values() if isinstance(row, dict) else row)]
     if relation.arity == 0:
         return unit_table(bool(rows))
     columns: list[list[object]] = [[] for _ in relation.columns]
@@ -143,6 +144,22 @@ def read_json(data: bytes, relation: Relation, origin: str, types: Mapping[str, 
     if found:
         raise DataError(found[:20])
     return table_of(relation, columns)
+
+
+def _json(text: bytes, origin: str, first: int) -> Any:
+    """The value of a JSON text that begins on line `first`."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line, column = getattr(error, "lineno", 0), getattr(error, "colno", 0)
+        line += first - 1 if line else 0
+        span = Span(origin, line, column, line, column + 1)
+        reason = getattr(error, "msg", str(error)).lower()
+        raise DataError(Diagnostic("E506", f"`{origin}` is not JSON: {reason}", span)) from None
+
+
+def _json_lines(data: bytes, origin: str) -> list[Any]:
+    return [_json(line, origin, number) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
 
 
 def _json_row(row: Any, relation: Relation, types: Mapping[str, Type]) -> list[object]:

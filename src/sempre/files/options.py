@@ -1,7 +1,8 @@
-"""What the options of `.input` and `.output` mean: Soufflé's, plus `IO=parquet|csv|json`."""
+"""What the options of `.input` and `.output` mean: Soufflé's, plus `IO=parquet|csv|json|jdbc|spark`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,11 +12,19 @@ from sempre.lang.syntax import Directive
 
 TEXT = ("file", "csv", "stdin", "stdout")
 KNOWN_IO = {
-    "input": ("file", "csv", "stdin", "parquet", "json"),
-    "output": ("file", "csv", "stdout", "stdoutprintsize", "parquet", "json"),
+    "input": ("file", "csv", "stdin", "parquet", "json", "jdbc", "spark"),
+    "output": ("file", "csv", "stdout", "stdoutprintsize", "parquet", "json", "jdbc", "spark"),
 }
-LATER_IO = ("sqlite", "spark", "jdbc")
-KNOWN_OPTIONS = ("IO", "filename", "delimiter", "rfc4180", "headers", "columns", "compress", "format")
+SPARK_ONLY = ("jdbc", "spark")
+LATER_IO = ("sqlite",)
+KNOWN_OPTIONS = (
+    "IO", "filename", "delimiter", "rfc4180", "headers", "columns", "compress", "format", "table", "mode", "nulls",
+)  # fmt: skip
+# Passed on to Spark's JDBC source as they are; `url`, `user` and `password` may be `$NAME`, from the environment.
+JDBC_OPTIONS = (
+    "url", "user", "password", "driver", "query", "fetchsize", "batchsize",
+    "partitionColumn", "lowerBound", "upperBound", "numPartitions",
+)  # fmt: skip
 # Written by Soufflé's own tools into directives; they change nothing here.
 IGNORED_OPTIONS = ("attributeNames", "name", "operation", "fact-dir", "output-dir")
 
@@ -32,13 +41,26 @@ class TextFormat:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the facts of one directive are. `io` is one of file, stdin, stdout, stdoutprintsize, parquet, json."""
+    """Where the facts of one directive are.
+
+    `io` is one of file, stdin, stdout, stdoutprintsize, parquet, json, jdbc, spark. `layout` is that of JSON: list,
+    object or lines. `changes`: each epoch's changes are appended instead of the state replaced. `table` and `jdbc` are
+    where the facts are instead of a file.
+    """
 
     io: str
     filename: str
     text: TextFormat = TextFormat()
     compress: bool = False
-    objects: bool = False
+    layout: str = "list"
+    changes: bool = False
+    drop_nulls: bool = False
+    table: str = ""
+    jdbc: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def needs_spark(self) -> bool:
+        return self.io in SPARK_ONLY or self.changes
 
 
 class _BadOption(ValueError):
@@ -53,15 +75,20 @@ def output_endpoint(relation: Relation, directive: Directive) -> Endpoint:
     return _endpoint(relation, directive, "output")
 
 
-def check_directives(checked: CheckedProgram) -> list[Diagnostic]:
-    """Every directive option that cannot be honored."""
+def check_directives(checked: CheckedProgram, *, spark: bool = True) -> list[Diagnostic]:
+    """Every directive option that cannot be honored; without `spark`, also those that need it."""
     found: list[Diagnostic] = []
     for relation in checked.relations.values():
         for directive in relation.inputs + relation.outputs:
             try:
-                _endpoint(relation, directive, "input" if directive in relation.inputs else "output")
+                endpoint = _endpoint(relation, directive, "input" if directive in relation.inputs else "output")
             except ProgramError as error:
                 found += error.diagnostics
+                continue
+            if endpoint.needs_spark and not spark:
+                what = "mode=changes" if endpoint.changes else f"IO={endpoint.io}"
+                message, hint = f"`{what}` needs Spark", "run with --on spark, which is the default"
+                found.append(Diagnostic("E515", message, directive.span, hint=hint))
     return list(dict.fromkeys(found))
 
 
@@ -75,10 +102,8 @@ def _endpoint(relation: Relation, directive: Directive, direction: str) -> Endpo
 
 
 def _build(relation: Relation, options: Mapping[str, str], direction: str) -> Endpoint:
-    for key in options:
-        if key not in KNOWN_OPTIONS + IGNORED_OPTIONS:
-            raise _BadOption(f"unknown option `{key}`\nthe options are {', '.join(KNOWN_OPTIONS)}")
     io = options.get("IO", "file")
+    _check_keys(options, io)
     if io in LATER_IO:
         raise _BadOption(f"`IO={io}` is not supported yet\nuse one of {', '.join(KNOWN_IO[direction])}")
     if io not in KNOWN_IO[direction]:
@@ -86,9 +111,45 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
     compress = _flag(options, "compress")
     text = _text_format(relation, options, io) if io in TEXT else TextFormat()
     filename = options.get("filename") or _default_name(relation.name, io, direction, compress)
-    compress = compress or (direction == "output" and filename.endswith(".gz"))
-    objects = _layout(options)
-    return Endpoint("file" if io == "csv" else io, filename, text, compress, objects)
+    return Endpoint(
+        "file" if io == "csv" else io,
+        filename,
+        text,
+        compress or (direction == "output" and filename.endswith(".gz")),
+        _choice(options, "format", ("list", "object", "lines")),
+        direction == "output" and _choice(options, "mode", ("overwrite", "changes")) == "changes",
+        direction == "input" and _choice(options, "nulls", ("error", "drop")) == "drop",
+        options.get("table", relation.name) if io in SPARK_ONLY else "",
+        _jdbc_options(options, direction) if io == "jdbc" else (),
+    )
+
+
+def _check_keys(options: Mapping[str, str], io: str) -> None:
+    known = KNOWN_OPTIONS + (JDBC_OPTIONS if io == "jdbc" else ())
+    for key in options:
+        if key not in known + IGNORED_OPTIONS:
+            raise _BadOption(f"unknown option `{key}`\nthe options are {', '.join(known)}")
+
+
+def _jdbc_options(options: Mapping[str, str], direction: str) -> tuple[tuple[str, str], ...]:
+    if "url" not in options:
+        raise _BadOption('`IO=jdbc` needs a url\nwrite url="jdbc:postgresql://HOST/DATABASE" or the like')
+    if direction == "output" and "query" in options:
+        raise _BadOption("a query can be read, not written\nname a table")
+    if "query" in options and "table" in options:
+        raise _BadOption("a table and a query exclude each other\nkeep one of them")
+    given = [(key, options[key]) for key in JDBC_OPTIONS if key in options]
+    return tuple((key, _from_environment(key, value)) for key, value in given)
+
+
+def _from_environment(key: str, value: str) -> str:
+    """`$NAME` stands for a variable of the environment, so that a program need not hold secrets."""
+    if key not in ("url", "user", "password") or not value.startswith("$"):
+        return value
+    found = os.environ.get(value[1:])
+    if found is None:
+        raise _BadOption(f"`{key}={value}`: there is no variable `{value[1:]}` in the environment")
+    return found
 
 
 def _default_name(name: str, io: str, direction: str, compress: bool) -> str:
@@ -98,11 +159,12 @@ def _default_name(name: str, io: str, direction: str, compress: bool) -> str:
     return f"{name}.{extension}" + (".gz" if compress else "")
 
 
-def _layout(options: Mapping[str, str]) -> bool:
-    layout = options.get("format", "list")
-    if layout not in ("list", "object"):
-        raise _BadOption(f"`format={layout}` is unknown\nuse list or object")
-    return layout == "object"
+def _choice(options: Mapping[str, str], key: str, choices: tuple[str, ...]) -> str:
+    """The value of an option with a few possible ones; the first is the default."""
+    value = options.get(key, choices[0])
+    if value not in choices:
+        raise _BadOption(f"`{key}={value}` is unknown\nuse {', '.join(choices[:-1])} or {choices[-1]}")
+    return value
 
 
 def _text_format(relation: Relation, options: Mapping[str, str], io: str) -> TextFormat:

@@ -26,13 +26,13 @@ def read_inputs(checked: CheckedProgram, facts_dir: str | Path) -> dict[str, pa.
 
     File names are relative to `facts_dir`.
     """
-    bad_options = [finding for finding in check_directives(checked) if finding.severity == "error"]
+    bad_options = [finding for finding in check_directives(checked, spark=False) if finding.severity == "error"]
     if bad_options:
         raise ProgramError(bad_options, checked.sources)
     found: list[Diagnostic] = []
     sources: dict[str, str] = {}
     tables: dict[str, pa.Table] = {}
-    stdin = _Stdin()
+    stdin = Stdin()
     for relation in checked.relations.values():
         parts = []
         for directive in relation.inputs:
@@ -49,7 +49,7 @@ def read_inputs(checked: CheckedProgram, facts_dir: str | Path) -> dict[str, pa.
     return tables
 
 
-class _Stdin:
+class Stdin:
     """Standard input, which can be read for one relation only."""
 
     def __init__(self) -> None:
@@ -64,30 +64,42 @@ class _Stdin:
 
 
 def read_endpoint(
-    endpoint: Endpoint, relation: Relation, folder: Path, types: Mapping[str, Type], stdin: _Stdin | None = None
+    endpoint: Endpoint, relation: Relation, folder: Path, types: Mapping[str, Type], stdin: Stdin | None = None
 ) -> pa.Table:
     """The facts at one place."""
     if endpoint.io == "stdin":
-        data = (stdin or _Stdin()).read(relation)
+        data = (stdin or Stdin()).read(relation)
         return read_text(data, relation, endpoint.text, "<stdin>", types)
     path = folder / endpoint.filename
     if endpoint.io == "parquet":
-        return read_parquet(_existing(path, relation), relation, types)
+        return read_parquet(existing(path, relation), relation, types, drop_nulls=endpoint.drop_nulls)
     data = read_bytes(path, relation)
     if endpoint.io == "json":
-        return read_json(data, relation, str(path), types)
+        return read_json(data, relation, str(path), types, layout=endpoint.layout, drop=endpoint.drop_nulls)
     return read_text(data, relation, endpoint.text, str(path), types)
 
 
 def read_bytes(path: Path, relation: Relation | None = None) -> bytes:
     """The whole file, decompressed if it is gzip."""
-    path = _existing(path, relation)
+    path = existing(path, relation)
     try:
         data = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(str(path), error) from None
+    return unpacked(data, str(path))
+
+
+def unpacked(data: bytes, name: str) -> bytes:
+    """What a file holds, decompressed if it is gzip."""
+    try:
         return gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data
     except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(Diagnostic("E506", f"cannot read `{path}`: {reason.lower()}", _file_span(path))) from None
+        raise _unreadable(name, error) from None
+
+
+def _unreadable(name: str, error: Exception) -> DataError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return DataError(Diagnostic("E506", f"cannot read `{name}`: {reason.lower()}", Span(name, 0, 0, 0, 0)))
 
 
 def missing_file(path: Path, relation: Relation | None = None) -> DataError:
@@ -96,7 +108,8 @@ def missing_file(path: Path, relation: Relation | None = None) -> DataError:
     return DataError(Diagnostic("E501", f"file `{path}`{whose} does not exist", hint=_similar(path)))
 
 
-def _existing(path: Path, relation: Relation | None) -> Path:
+def existing(path: Path, relation: Relation | None) -> Path:
+    """`path`, or the compressed file beside it; raises if neither is there."""
     packed = path.with_name(path.name + ".gz")
     if not path.exists() and packed.exists():
         return packed
@@ -117,7 +130,3 @@ def _similar(path: Path) -> str:
         return f"`{folder}` is empty"
     shown = ", ".join(f"`{name}`" for name in names[:5])
     return f"`{folder}` has {shown}" + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _file_span(path: Path) -> Span:
-    return Span(str(path), 0, 0, 0, 0)

@@ -47,12 +47,13 @@ def write_outputs(
     *,
     count: Callable[[str], int] | None = None,
     stdout: BinaryIO | None = None,
+    elsewhere: Callable[[Endpoint], bool] = lambda _: False,
 ) -> Written:
     """Write every output; with `out_dir` "-", print them instead.
 
     `get_table` gives a table or a stream of batches; `count` the number of facts for `.printsize`, where that is
     cheaper. Files are complete under temporary names before the first is renamed into place, so a failure leaves the
-    folder as it was. Sizes and tables for standard output come after that.
+    folder as it was. Sizes and tables for standard output come after that. What is written `elsewhere` is left out.
     """
     to_stdout = str(out_dir) == "-"
     printed: list[tuple[Relation, Endpoint]] = []
@@ -60,6 +61,8 @@ def write_outputs(
         for relation in checked.relations.values():
             for directive in relation.outputs:
                 endpoint = output_endpoint(relation, directive)
+                if elsewhere(endpoint):
+                    continue
                 if to_stdout or endpoint.io.startswith("stdout"):
                     printed.append((relation, endpoint))
                 else:
@@ -173,7 +176,7 @@ def _encode(rows: Rows, sink: BinaryIO, relation: Relation, endpoint: Endpoint, 
         write_parquet(rows, sink, relation)
         return 0
     if endpoint.io == "json":
-        write_json(rows, sink, relation, types, objects=endpoint.objects)
+        write_json(rows, sink, relation, types, layout=endpoint.layout)
         return 0
     return write_text(rows, sink, relation, endpoint.text)
 

@@ -14,14 +14,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sempre.cli import main
-from sempre.cli.arguments import UsageError, parse
+import sempre.cli
+from sempre.cli.arguments import parse
 from sempre.diagnostics import Diagnostic, InternalError, ProgramError, StateError
 from tests.unit.files.build import program, relation
 
 CHECKED = program(
     relation("edge", "x:number", "y:number", input={}), relation("reach", "x:number", "y:number", output={})
 )
+
+
+def main(arguments: list[str]) -> int:
+    """The command without Spark, unless the arguments say where."""
+    here = [] if arguments[:1] != ["run"] or "--on" in arguments else ["--on", "local"]
+    return sempre.cli.main([*arguments, *here])
 
 
 class FakeProgram:
@@ -147,7 +153,12 @@ def test_options_reach_the_database() -> None:
             ["run"],
             "error: the following arguments are required: PROGRAM.dl\nhint: sempre run --help lists the options\n",
         ),
-        (["run", "p.dl", "--on", "spark"], "error: --on spark is not in this version yet\n"),
+        (["run", "p.dl", "--on", "spark", "--place", "workers"], "error: --place workers is not in this version yet\n"),
+        (
+            ["run", "p.dl", "--on", "spark", "--master", "local", "--remote", "sc://h"],
+            "error: --master and --remote exclude each other\n",
+        ),
+        (["run", "p.dl", "--on", "spark", "--conf", "a"], "error: argument --conf: `a` is not a setting such as spark"),
         (["run", "p.dl", "--place", "workers"], "error: --place workers needs --on spark\n"),
         (["run", "p.dl", "--place", "cluster", "--on", "local"], "error: --place cluster needs --on spark\n"),
         (["run", "p.dl", "--master", "local"], "error: --master needs --on spark\n"),
@@ -246,10 +257,10 @@ def test_sizes(text: str, size: int) -> None:
     assert parse(["run", "p.dl", "--memory", text]).memory == size
 
 
-def test_all_options_of_a_spark_run_are_known() -> None:
-    flags = ["--on", "spark", "--master", "local[2]", "--remote", "sc://h:1", "--conf", "a=b", "--workers", "2"]
-    with pytest.raises(UsageError, match="not in this version"):
-        parse(["run", "p.dl", *flags])
+def test_options_of_a_spark_run() -> None:
+    options = parse(["run", "p.dl", "--master", "local[2]", "--conf", "a=b=c", "--workers", "2"])
+    assert (options.on, options.master, options.conf, options.workers) == ("spark", "local[2]", [("a", "b=c")], 2)
+    assert parse(["run", "p.dl", "--remote", "sc://h:1"]).remote == "sc://h:1"
 
 
 def test_bad_directives_are_found_by_check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,6 +291,6 @@ def test_the_progress_line_is_gone_before_anything_is_printed(monkeypatch: pytes
 
     monkeypatch.setattr("sempre.cli.run.is_terminal", lambda _: True)
     monkeypatch.setattr("sempre.cli.run.ProgressLine", Line)
-    monkeypatch.setattr("sempre.cli.run.write_outputs", write)
+    monkeypatch.setattr("sempre.cli.pipelines.write_outputs", write)
     assert main(["run", "p.dl"]) == 0
     assert seen == ["shown", "cleared", "written"]

@@ -1,0 +1,131 @@
+"""Where a run reads its facts and writes its results: this process alone, or Spark."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sempre.analysis.model import CheckedProgram
+from sempre.files import Written, read_inputs, write_outputs
+
+if TYPE_CHECKING:
+    from sempre.api import ChangeSet, Database
+    from sempre.spark.session import StartingSession
+
+Notes = dict[str, list[dict[str, Any]]]
+
+
+class Pipeline(Protocol):
+    """Reads, writes, and may hold a session that ends with it."""
+
+    @property
+    def session_seconds(self) -> float: ...
+
+    def session(self) -> Any: ...
+
+    def read(self, checked: CheckedProgram) -> tuple[dict[str, Any], Notes]: ...
+
+    def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None: ...
+
+    def write_outputs(self, checked: CheckedProgram, database: Database) -> Written: ...
+
+    def __enter__(self) -> Pipeline: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def pipeline(options: argparse.Namespace) -> Pipeline:
+    """The one that the command line asks for; a Spark session begins to start."""
+    if options.on == "local":
+        return FilePipeline(options.facts, options.output)
+    from sempre.spark.session import SessionOptions, StartingSession
+
+    asked = SessionOptions(options.master or "local[*]", options.remote, dict(options.conf))
+    return SparkPipeline(StartingSession(asked), options.facts, options.output)
+
+
+class FilePipeline:
+    """Files that this process reads and writes."""
+
+    session_seconds = 0.0
+
+    def __init__(self, facts: str, output: str) -> None:
+        self._facts = Path(facts)
+        self._output = output
+
+    def session(self) -> None:
+        return None
+
+    def read(self, checked: CheckedProgram) -> tuple[dict[str, Any], Notes]:
+        return read_inputs(checked, self._facts), {}
+
+    def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None:
+        """Nothing: a program that asks for a table of changes is refused without Spark."""
+
+    def write_outputs(self, checked: CheckedProgram, database: Database) -> Written:
+        return write_outputs(
+            checked,
+            lambda name: database[name].to_arrow(),
+            self._output,
+            count=lambda name: len(database[name]),
+        )
+
+    def __enter__(self) -> FilePipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+
+class SparkPipeline:
+    """Sources and outputs of a Spark session that this run owns."""
+
+    def __init__(self, starting: StartingSession, facts: str, output: str) -> None:
+        self._starting = starting
+        self._facts = facts
+        self._output = output
+
+    @property
+    def session_seconds(self) -> float:
+        return self._starting.seconds
+
+    def session(self) -> Any:
+        return self._starting.get()
+
+    def read(self, checked: CheckedProgram) -> tuple[dict[str, Any], Notes]:
+        from sempre.spark.sources import read_inputs
+
+        inputs = read_inputs(self.session(), checked, self._facts)
+        return inputs.tables, inputs.notes
+
+    def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None:
+        from sempre.spark.sinks import Sinks
+
+        Sinks(self.session(), checked, self._output).write_changes(epoch, changes)
+
+    def write_outputs(self, checked: CheckedProgram, database: Database) -> Written:
+        from sempre.spark.sinks import Sinks
+
+        sinks = Sinks(self.session(), checked, self._output)
+        sinks.write_outputs(lambda name: database[name].to_arrow())
+        return write_outputs(
+            checked,
+            lambda name: database[name].to_arrow(),
+            self._output,
+            count=lambda name: len(database[name]),
+            elsewhere=sinks.takes,
+        )
+
+    def __enter__(self) -> SparkPipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._starting.close()

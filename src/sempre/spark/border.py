@@ -1,0 +1,91 @@
+"""What one database has to do with Spark: frames that come in, frames that go out, and what came before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sempre.analysis.model import CheckedProgram, Relation
+from sempre.diagnostics import DataError, Diagnostic, StateError
+from sempre.spark.frames import from_frame, to_frame
+from sempre.spark.sinks import Changes, changes_table
+from sempre.spark.sources import read_inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Border:
+    """The border between one database and a session that somebody else owns: nothing is set, cached or stopped."""
+
+    def __init__(self, spark: SparkSession | None, checked: CheckedProgram) -> None:
+        self._spark = spark
+        self._checked = checked
+        self._columns: dict[str, tuple[str, ...]] = {}
+        self._by_position: set[str] = set()
+
+    # ---------------------------------------------------------------------------------------------------- in
+
+    def read_inputs(self, folder: str) -> dict[str, pa.Table]:
+        """What the `.input` directives say, read by Spark."""
+        inputs = read_inputs(self._session(), self._checked, folder)
+        for name, notes in inputs.notes.items():
+            if any(note.get("columns") == "by position" for note in notes):
+                self._by_position.add(name)
+        return inputs.tables
+
+    def take(self, relation: Relation, df: DataFrame) -> pa.Table:
+        """The rows of a DataFrame; raises if its columns are not those that it had before."""
+        names = tuple(df.columns)
+        before = self._columns.get(relation.name, names)
+        if sorted(before) != sorted(names):
+            raise DataError(_changed(relation, before, names))
+        crossing = from_frame(df, relation)
+        self._columns[relation.name] = names
+        if not crossing.by_name:
+            if before != names:
+                raise DataError(_changed(relation, before, names))
+            self._by_position.add(relation.name)
+        return crossing.table
+
+    def by_position(self) -> tuple[str, ...]:
+        """The relations whose columns were taken by position since the last call."""
+        found, self._by_position = tuple(sorted(self._by_position)), set()
+        return found
+
+    # --------------------------------------------------------------------------------------------------- out
+
+    def frame(self, relation: Relation, table: pa.Table) -> DataFrame:
+        return to_frame(self._session(), table, relation, self._checked.types)
+
+    def changes_frame(self, relation: Relation, epoch: int, changes: Changes) -> DataFrame:
+        """The rows that an epoch added or removed, with the columns `_epoch` and `_change`."""
+        return to_frame(self._session(), changes_table(relation, epoch, changes), relation, self._checked.types)
+
+    def register(self, tables: Iterable[tuple[Relation, pa.Table]], prefix: str) -> list[str]:
+        """Temporary views, one per table; returns their names."""
+        names = []
+        for relation, table in tables:
+            names.append(prefix + relation.name)
+            self.frame(relation, table).createOrReplaceTempView(names[-1])
+        return names
+
+    def _session(self) -> SparkSession:
+        if self._spark is None:
+            raise StateError("the database has no Spark session", hint="Make it with Database(program, spark=session).")
+        return self._spark
+
+
+def _changed(relation: Relation, before: tuple[str, ...], now: tuple[str, ...]) -> Diagnostic:
+    gone = [name for name in before if name not in now]
+    new = [name for name in now if name not in before]
+    parts = [f"{word} {', '.join(names)}" for word, names in (("without", gone), ("with", new)) if names]
+    change = " and ".join(parts) or f"in the order {', '.join(now)}"
+    return Diagnostic(
+        "E516",
+        f"the columns of the source of relation `{relation.name}` have changed: now {change}",
+        detail=f"before: {', '.join(before)}",
+        hint="select the columns as they were, or rename them with toDF",
+    )

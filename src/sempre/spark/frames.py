@@ -1,0 +1,278 @@
+"""DataFrames to the Arrow tables of relations, and back.
+
+What a value becomes is decided here and on the Spark side of the border, by expressions that no setting of the session
+changes: columns are renamed by place before they are named, so that neither case nor dots matter; instants cross as
+microseconds since 1970 in UTC and dates as days, so that no time zone matters; no cast is made that could fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sempre.analysis.model import Kind, Relation, Type
+from sempre.diagnostics import NOWHERE, DataError, Diagnostic, Span
+from sempre.files.columns import RANGES, unit_table
+from sempre.spark.failures import reading
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+INTEGERS = ("tinyint", "smallint", "int", "bigint", "boolean")
+FLOATS = ("float", "double")
+# The type that holds every `unsigned`: Spark has no unsigned integers.
+UNSIGNED = "decimal(20,0)"
+# Subtypes of `number` with these names come out as what they went in as.
+RESTORED = ("date", "timestamp")
+DAYS = (-719_162, 2_932_896)  # 0001-01-01 to 9999-12-31: what Spark promises to handle
+MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+# Small results are one file instead of one per core.
+ONE_PART = 200_000
+
+CASTS = {Kind.NUMBER: "bigint", Kind.UNSIGNED: UNSIGNED, Kind.FLOAT: "double", Kind.SYMBOL: "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """The rows of a frame as an Arrow table of the relation, and how its columns were found."""
+
+    table: pa.Table
+    source_columns: tuple[str, ...]
+    by_name: bool
+
+
+class _Unfit(ValueError):
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+
+
+# --------------------------------------------------------------------------------------------------------- in
+
+
+def from_frame(
+    df: DataFrame, relation: Relation, *, drop_nulls: bool = False, origin: str = "", span: Span = NOWHERE
+) -> Crossing:
+    """The rows of `df`, in one Spark job; columns by name when all match, else by position.
+
+    Raises `DataError` naming every column whose type has no place in a relation, or that has nulls.
+    """
+    what = origin or "the DataFrame"
+    with reading(what, span):
+        fields = list(df.schema.fields)
+    names = tuple(field.name for field in fields)
+    if len(fields) != relation.arity:
+        message = f"relation `{relation.name}` has {relation.arity} columns, {what} has {len(fields)}"
+        detail = f"the columns are {', '.join(names)}" if names else ""
+        raise DataError(Diagnostic("E502", message, span, detail=detail))
+    if not relation.arity:
+        with reading(what, span):
+            return Crossing(unit_table(not df.isEmpty()), (), True)
+    by_name = sorted(names) == sorted(relation.columns)
+    places = [names.index(name) for name in relation.columns] if by_name else list(range(len(names)))
+    placed = df.toDF(*(f"c{place}" for place in range(len(names))))
+    columns = _expressions(relation, [fields[place] for place in places], places, span)
+    with reading(what, span):
+        chosen = placed.select(*(column.alias(f"c{at}") for at, column in enumerate(columns)))
+        if drop_nulls:
+            chosen = _without_nulls(chosen)
+        table = chosen.toArrow()
+    return Crossing(finished(table, relation, span), names, by_name)
+
+
+def _expressions(relation: Relation, fields: list[Any], places: list[int], span: Span) -> list[Column]:
+    """One expression per column of the relation, over columns named by their place; raises for all that do not fit."""
+    columns: list[Column] = []
+    found: list[Diagnostic] = []
+    for name, type_, field, place in zip(relation.columns, relation.types, fields, places, strict=True):
+        try:
+            columns.append(_expression(f"c{place}", field.dataType.simpleString(), type_.kind, field.name))
+        except _Unfit as error:
+            message = f"column `{name}` of relation `{relation.name}`: {error}"
+            found.append(Diagnostic(error.code, message, span, hint=error.hint))
+    if found:
+        raise DataError(found)
+    return columns
+
+
+def _expression(column: str, given: str, kind: Kind, name: str) -> Column:
+    """The column as Spark should send it."""
+    from pyspark.sql import functions as fn
+
+    col = fn.col(column)
+    is_text = given == "string" or given.startswith(("string ", "varchar(", "char("))
+    if kind in (Kind.SYMBOL, Kind.RECORD):
+        if is_text:
+            return col.cast("string")
+    elif kind is Kind.FLOAT:
+        if given in FLOATS + INTEGERS[:-1]:
+            return col.cast("double")
+    elif given in INTEGERS:
+        return col.cast("bigint")
+    elif given == "date":
+        return fn.unix_date(col).cast("bigint")
+    elif given == "timestamp":
+        return fn.unix_micros(col)
+    elif given == "timestamp_ntz":
+        return col  # crosses as it is: Spark would read it in the session's time zone
+    elif given == UNSIGNED and kind is Kind.UNSIGNED:
+        return col
+    raise _Unfit("E509", f"a column of type {given} cannot be read", _cast(given, kind, name))
+
+
+def _cast(given: str, kind: Kind, name: str) -> str:
+    """What to write so that a column of type `given` fits."""
+    quoted = name if name.isidentifier() else f"`{name}`"
+    if kind is Kind.RECORD:
+        return "a record is a string such as [1, [2, nil]]"
+    if given.startswith(("struct<", "array<", "map<")):
+        advice = f"to_json({quoted})" if kind is Kind.SYMBOL else f"{quoted}.FIELD or explode({quoted})"
+        return f"write {advice} in the query that makes the table"
+    if given == "binary":
+        return f"write hex({quoted}) or cast({quoted} as string), and declare the column as a symbol"
+    return f"write cast({quoted} as {CASTS[kind]}) in the query that makes the table"
+
+
+def _without_nulls(df: DataFrame) -> DataFrame:
+    """The rows without a null; `DataFrame.dropna` would drop NaN too."""
+    from pyspark.sql import functions as fn
+
+    for name in df.columns:
+        df = df.filter(fn.col(name).isNotNull())
+    return df
+
+
+def finished(table: pa.Table, relation: Relation, span: Span) -> pa.Table:
+    """What Spark sent, with the names and types of the relation; raises for every column with nulls or bad values."""
+    found: list[Diagnostic] = []
+    arrays = []
+    for name, kind, column in zip(relation.columns, relation.kinds, table.columns, strict=True):
+        try:
+            arrays.append(_finish(column, kind))
+        except _Unfit as error:
+            message = f"column `{name}` of relation `{relation.name}`: {error}"
+            found.append(Diagnostic(error.code, message, span, hint=error.hint))
+    if found:
+        raise DataError(found)
+    return pa.Table.from_arrays(arrays, names=list(relation.columns))
+
+
+def _finish(column: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
+    if column.null_count:
+        noun = "null" if column.null_count == 1 else "nulls"
+        hint = "remove the rows or fill in a value; nulls=drop in .input leaves them out"
+        raise _Unfit("E508", f"{column.null_count:,} {noun}", hint)
+    given = column.type
+    if pa.types.is_timestamp(given):
+        return column.cast(pa.int64())
+    if pa.types.is_decimal(given):
+        return _unsigned(column)
+    if kind is Kind.UNSIGNED and pa.types.is_integer(given):
+        return _unsigned(column)
+    if kind in (Kind.SYMBOL, Kind.RECORD):
+        _check_text(column)
+    return column
+
+
+def _unsigned(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        return column.cast(pa.uint64())
+    except pa.ArrowInvalid:
+        low, high = RANGES[Kind.UNSIGNED]
+        raise _Unfit("E504", "a value is out of range", f"a value of `unsigned` is from {low} to {high}") from None
+
+
+def _check_text(column: pa.ChunkedArray) -> None:
+    """Spark's strings may hold any bytes."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        raise _Unfit("E505", "a value is not UTF-8", "make_valid_utf8(...) repairs it") from None
+
+
+# -------------------------------------------------------------------------------------------------------- out
+
+
+def to_frame(spark: SparkSession, table: pa.Table, relation: Relation, types: Mapping[str, Type]) -> DataFrame:
+    """A DataFrame of `table`, which has the columns of `relation` first and perhaps others after them.
+
+    Dates and timestamps are restored where the declared type says so. Lazy, but for shipping the rows.
+    """
+    if not table.num_columns:
+        return spark.range(table.num_rows).select()
+    restored = [restored_type(type_, types) for type_ in relation.types]
+    names = table.column_names
+    for name, type_, column in zip(names, restored, table.columns, strict=False):
+        _check_range(relation, name, type_, column)
+    shipped = _shippable(table)
+    df = spark.createDataFrame(shipped, _schema(shipped))
+    columns = [_restored(f"c{at}", restored[at] if at < len(restored) else "") for at in range(len(names))]
+    df = df.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
+    return df.coalesce(1 if table.num_rows <= ONE_PART else _parts(table.num_rows))
+
+
+def _parts(rows: int) -> int:
+    """How many parts to write: Spark would make one of every ten thousand rows."""
+    return max(2, min(200, rows // 1_000_000))
+
+
+def restored_type(type_: Type, types: Mapping[str, Type]) -> str:
+    """`date` or `timestamp` if the declared type has that name, or is below one that has; else nothing."""
+    if type_.kind is not Kind.NUMBER:
+        return ""
+    while type_.base:
+        if type_.name.lower() in RESTORED:
+            return type_.name.lower()
+        type_ = types[type_.base]
+    return ""
+
+
+def _shippable(table: pa.Table) -> pa.Table:
+    arrays = [
+        column.cast(pa.decimal128(20, 0)) if pa.types.is_uint64(column.type) else column for column in table.columns
+    ]
+    fields = [
+        pa.field(f"c{at}", array.type, field.nullable)
+        for at, (array, field) in enumerate(zip(arrays, table.schema, strict=True))
+    ]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _schema(table: pa.Table) -> StructType:
+    """The schema of `table`, said rather than found out: an empty table has one too."""
+    from pyspark.sql import types
+
+    names = {pa.int64(): types.LongType(), pa.float64(): types.DoubleType(), pa.string(): types.StringType()}
+    names[pa.decimal128(20, 0)] = types.DecimalType(20, 0)
+    return types.StructType([types.StructField(f.name, names[f.type], f.nullable) for f in table.schema])
+
+
+def _restored(column: str, type_: str) -> Column:
+    from pyspark.sql import functions as fn
+
+    col = fn.col(column)
+    if type_ == "date":
+        return fn.date_from_unix_date(col.cast("int"))
+    if type_ == "timestamp":
+        return fn.timestamp_micros(col)
+    return col
+
+
+def _check_range(relation: Relation, name: str, type_: str, column: pa.ChunkedArray) -> None:
+    """A number that is no date cannot become one."""
+    if not type_ or not len(column):
+        return
+    import pyarrow.compute as pc
+
+    low, high = DAYS if type_ == "date" else MICROSECONDS
+    ends = pc.min_max(column).as_py()
+    for value in (ends["min"], ends["max"]):
+        if not low <= value <= high:
+            message = f"column `{name}` of relation `{relation.name}`: {value} is no {type_}"
+            hint = f"a {type_} lies between the years 1 and 9999; declare the column as a number"
+            raise DataError(Diagnostic("E504", message, hint=hint))

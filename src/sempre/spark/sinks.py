@@ -1,0 +1,128 @@
+"""Writes outputs through Spark's writers: the state, replaced; or the changes of each epoch, appended.
+
+One text file per relation, as Soufflé writes it, stays with `sempre.files`, unless the folder is a URL: then Spark
+writes a folder of parts in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from sempre.analysis.model import CheckedProgram, Relation
+from sempre.diagnostics import DataError, Diagnostic, Span
+from sempre.files.options import Endpoint, output_endpoint
+from sempre.spark.failures import writing
+from sempre.spark.frames import to_frame
+from sempre.spark.sources import is_url
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameWriter, SparkSession
+
+EPOCH, CHANGE = "_epoch", "_change"
+ADDED, REMOVED = "added", "removed"
+
+
+class Changes(Protocol):
+    """What `changes_table` needs of a set of changes."""
+
+    @property
+    def added(self) -> Mapping[str, pa.Table]: ...
+
+    @property
+    def removed(self) -> Mapping[str, pa.Table]: ...
+
+
+def through_spark(endpoint: Endpoint, folder: str) -> bool:
+    """Whether this output is written by Spark."""
+    if endpoint.needs_spark:
+        return True
+    if folder == "-" or endpoint.io.startswith("stdout"):
+        return False
+    return endpoint.io == "parquet" or is_url(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Sinks:
+    """The outputs of a program that Spark writes; relative file names are in `folder`."""
+
+    spark: SparkSession
+    checked: CheckedProgram
+    folder: str
+
+    def takes(self, endpoint: Endpoint) -> bool:
+        return through_spark(endpoint, self.folder)
+
+    def write_outputs(self, get_table: Callable[[str], pa.Table]) -> None:
+        """Replace every output of the state."""
+        for relation, endpoint in self._endpoints():
+            if not endpoint.changes:
+                self._write(relation, endpoint, get_table(relation.name), "overwrite")
+
+    def write_changes(self, epoch: int, changes: Changes) -> None:
+        """Append the changes of one epoch to every output with `mode=changes`; epoch 0 begins it anew."""
+        for relation, endpoint in self._endpoints():
+            if endpoint.changes:
+                table = changes_table(relation, epoch, changes)
+                if table.num_rows or not epoch:
+                    self._write(relation, endpoint, table, "append" if epoch else "overwrite")
+
+    def _endpoints(self) -> list[tuple[Relation, Endpoint]]:
+        found = [
+            (relation, output_endpoint(relation, directive))
+            for relation in self.checked.relations.values()
+            for directive in relation.outputs
+        ]
+        return [(relation, endpoint) for relation, endpoint in found if self.takes(endpoint)]
+
+    def _write(self, relation: Relation, endpoint: Endpoint, table: pa.Table, mode: str) -> None:
+        if not table.num_columns:
+            message = f"relation `{relation.name}` has no columns: Spark cannot store it"
+            raise DataError(Diagnostic("E512", message, hint="write it to a text file, or give it a column"))
+        df = to_frame(self.spark, table, relation, self.checked.types)
+        what, path = self._target(endpoint)
+        with writing(what, Span(path, 0, 0, 0, 0)):
+            _save(df.write.mode(mode), endpoint, path)
+
+    def _target(self, endpoint: Endpoint) -> tuple[str, str]:
+        """What is written, in words, and where."""
+        if endpoint.io in ("spark", "jdbc"):
+            return f"table `{endpoint.table}`", endpoint.table
+        if is_url(endpoint.filename):
+            path = endpoint.filename
+        elif is_url(self.folder):
+            path = f"{self.folder.rstrip('/')}/{endpoint.filename}"
+        else:
+            path = str((Path("." if self.folder == "-" else self.folder) / endpoint.filename).absolute())
+        return f"`{path}`", path
+
+
+def _save(writer: DataFrameWriter, endpoint: Endpoint, path: str) -> None:
+    match endpoint.io:
+        case "parquet":
+            writer.parquet(path)
+        case "json":
+            writer.json(path, ignoreNullFields=False)
+        case "spark":
+            writer.saveAsTable(endpoint.table)
+        case "jdbc":
+            writer.format("jdbc").options(dbtable=endpoint.table, truncate="true", **dict(endpoint.jdbc)).save()
+        case _:
+            text = endpoint.text
+            writer.csv(path, sep=text.delimiter, header=text.headers, quote='"' if text.rfc4180 else "", escape='"')
+
+
+def changes_table(relation: Relation, epoch: int, changes: Changes) -> pa.Table:
+    """What an epoch added to and removed from a relation, with the columns `_epoch` and `_change` after its own."""
+    parts = []
+    for word, tables in ((ADDED, changes.added), (REMOVED, changes.removed)):
+        rows = tables[relation.name]
+        for name, mark in ((EPOCH, pa.scalar(epoch, pa.int64())), (CHANGE, pa.scalar(word, pa.string()))):
+            field = pa.field(name, mark.type, nullable=False)
+            rows = rows.append_column(field, pa.repeat(mark, rows.num_rows))
+        parts.append(rows)
+    return pa.concat_tables(parts)

@@ -1,0 +1,117 @@
+"""`sempre run` as a Spark pipeline: a process, files, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.conftest import KIND
+
+REACH = """\
+.decl edge(x: symbol, y: symbol)
+.input edge
+.decl reach(x: symbol, y: symbol)
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), edge(y, z).
+.output reach
+"""
+
+
+def sempre(
+    *arguments: str | Path, cwd: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sempre.cli", *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=300
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "reach.dl").write_text(REACH, "utf-8")
+    (tmp_path / "edge.facts").write_text("a\tb\nb\tc\n", "utf-8")
+    return tmp_path
+
+
+def test_facts_in_results_out(folder: Path, where: list[str]) -> None:
+    environment = os.environ | {"SEMPRE_SPARK_LOG": str(folder / "spark.log"), "TMPDIR": str(folder)}
+    done = sempre("run", "reach.dl", "-D", "out", "--report", "r.json", *where, cwd=folder, environment=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    # The log of a server is its own; that of a session of ours is where it was wanted.
+    assert (folder / "spark.log").exists() == (KIND == "classic")
+    assert not list(folder.glob("sempre-spark-*"))
+    assert (folder / "out" / "reach.csv").read_text("utf-8") == "a\tb\na\tc\nb\tc\n"
+    report = json.loads((folder / "r.json").read_text("utf-8"))
+    assert report["session_seconds"] > 0
+    assert report["epochs"][0]["sources"] == {"edge": [{"source": "edge.facts", "rows": 2}]}
+
+
+def test_tables_in_results_and_changes_out(folder: Path, where: list[str]) -> None:
+    pq.write_table(pa.table({"src": ["a", "b"], "dst": ["b", "c"]}), folder / "edge.parquet")
+    program = REACH.replace(".input edge", ".input edge(IO=parquet)")
+    program += ".output reach(IO=parquet)\n.output reach(IO=parquet, mode=changes, filename=log)\n.printsize reach\n"
+    (folder / "tables.dl").write_text(program, "utf-8")
+    (folder / "c.dl").write_text('+edge("c", "d"). commit. -edge("a", "b"). commit.\n', "utf-8")
+    flags = ["-D", "out", "--changes", "c.dl", "--changes-out", "d", "--report", "r.json"]
+    done = sempre("run", "tables.dl", *flags, *where, cwd=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "reach\t3\n", "")
+    assert pq.read_table(folder / "out" / "reach.parquet").num_rows == 3
+    assert (folder / "out" / "reach.csv").read_text("utf-8") == "b\tc\nb\td\nc\td\n"
+    log = pq.read_table(folder / "out" / "log")
+    counts = log.group_by(["_epoch", "_change"]).aggregate([([], "count_all")]).sort_by("_epoch").to_pylist()
+    assert [tuple(row.values()) for row in counts] == [(0, "added", 3), (1, "added", 3), (2, "removed", 3)]
+    assert (folder / "d" / "2" / "reach.removed.csv").read_text("utf-8") == "a\tb\na\tc\na\td\n"
+    report = json.loads((folder / "r.json").read_text("utf-8"))
+    (note,) = report["epochs"][0]["sources"]["edge"]
+    assert (note["columns"], note["source_columns"]) == ("by position", ["src", "dst"])
+    assert [epoch["added"]["reach"] for epoch in report["epochs"]] == [3, 3, 0]
+    assert all({"seconds", "read_seconds", "write_seconds"} <= set(epoch) for epoch in report["epochs"])
+
+
+@pytest.mark.skipif(KIND == "classic", reason="the start of another session, for what the sources' own tests show")
+def test_bad_facts_leave_the_outputs_alone(folder: Path, where: list[str]) -> None:
+    (folder / "edge.facts").write_text("a\tb\nc\n", "utf-8")
+    (folder / "reach.csv").write_text("before\n", "utf-8")
+    done = sempre("run", "reach.dl", *where, cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "error[E502]: expected 2 columns, found 1\n  --> edge.facts:2:1\n 2 | c" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (folder / "reach.csv").read_text("utf-8") == "before\n"
+
+
+def test_an_error_in_the_program_does_not_wait_for_spark(folder: Path, where: list[str]) -> None:
+    (folder / "bad.dl").write_text("p(1).\n", "utf-8")
+    started = time.perf_counter()
+    done = sempre("run", "bad.dl", *where, cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error[E202]")
+    assert len(done.stderr.splitlines()) < 8
+    assert time.perf_counter() - started < 10
+
+
+@pytest.mark.skipif(KIND == "connect", reason="the settings of a server are its own")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--master", "nonsense"], "error[E704]: no Spark session could be started on `nonsense`: "),
+        (["--remote", "sc://127.0.0.1:1"], "error[E704]: no Spark session could be started on `sc://127.0.0.1:1`: "),
+        (["--master", "local[2]"], "error[E703]: Spark needs Java 17 or later, and there is none\n"),
+    ],
+)
+def test_a_session_that_does_not_start(folder: Path, options: list[str], message: str) -> None:
+    environment = os.environ | ({"JAVA_HOME": "/nowhere", "PATH": "/nowhere"} if "E703" in message else {})
+    done = sempre("run", "reach.dl", *options, cwd=folder, environment=environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(message)
+    assert "--on local" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (folder / "reach.csv").exists()

@@ -1,0 +1,108 @@
+"""A JDBC source and sink, against a real database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sempre
+from sempre.diagnostics import DataError
+from sempre.spark.sinks import Sinks
+from sempre.spark.sources import read_inputs
+from tests.spark.conftest import free_port
+from tests.spark.databases import Service, derby, postgres, postgres_home
+
+PROGRAM = """
+.type date <: number
+.type timestamp <: number
+.decl staff(name: symbol, age: number, score: float, born: date, seen: timestamp)
+.input staff({options}, table="staff")
+.decl old(name: symbol, age: number, score: float, born: date, seen: timestamp)
+old(n, a, s, b, t) :- staff(n, a, s, b, t), a > 40.
+.output old({options}, table="old_staff")
+.output old({options}, table="old_staff_log", mode=changes)
+"""
+QUERY = """
+select * from values
+  ('ada', 36, 1.5D, date'1815-12-10', timestamp'2024-01-01 00:00:00+00:00'),
+  ('żaneta', 50, -0.5D, date'1970-01-01', timestamp'1969-12-31 23:59:59.999999+00:00')
+  as t(name, age, score, born, seen)
+"""
+
+
+@pytest.fixture(scope="module")
+def service(spark: Any, driver_jar: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    home = postgres_home()
+    if home and driver_jar:
+        with postgres(home, free_port()) as service:
+            yield service
+        return
+    import pyspark
+
+    if list((Path(pyspark.__file__).parent / "jars").glob("derby-*.jar")):
+        yield derby(tmp_path_factory.mktemp("derby"))
+        return
+    pytest.skip("no database: install postgresql and libpostgresql-jdbc-java (Debian), or a Spark that ships Derby")
+
+
+@pytest.fixture(scope="module")
+def staff(spark: Any, service: Service) -> None:
+    """The table that the program reads."""
+    options = {"url": service.url, "driver": service.driver, "dbtable": "staff"}
+    options |= {"user": service.user} if service.user else {}
+    spark.sql(QUERY).write.format("jdbc").options(**options).mode("overwrite").save()
+
+
+def rows(spark: Any, service: Service, table: str) -> list[tuple[Any, ...]]:
+    reader = spark.read.format("jdbc").option("url", service.url).option("driver", service.driver)
+    reader = reader.option("user", service.user) if service.user else reader
+    df = reader.option("dbtable", table).load()
+    return sorted(tuple(row.values()) for row in df.toArrow().to_pylist())
+
+
+@pytest.mark.usefixtures("staff")
+def test_from_a_table_to_a_table(spark: Any, service: Service) -> None:
+    program = sempre.Program(PROGRAM.format(options=service.options))
+    inputs = read_inputs(spark, program.checked, ".")
+    assert inputs.tables["staff"].sort_by("name").to_pylist() == [
+        {"name": "ada", "age": 36, "score": 1.5, "born": -56270, "seen": 1_704_067_200_000_000},
+        {"name": "żaneta", "age": 50, "score": -0.5, "born": 0, "seen": -1},
+    ]
+    db = sempre.Database(program, spark=spark)
+    sinks = Sinks(spark, program.checked, ".")
+    for _ in range(2):  # replaced, not doubled
+        db = sempre.Database(program, spark=spark)
+        sinks.write_changes(0, db.materialise(inputs.tables))
+        sinks.write_changes(1, db.apply(insert={"staff": [("bo", 44, 0.0, 1, 2)]}, delete={"staff": [db_row(db)]}))
+        sinks.write_outputs(lambda name, db=db: db[name].to_arrow())
+    assert [row[:3] for row in rows(spark, service, "old_staff")] == [("bo", 44, 0.0)]
+    log = [(row[0], *row[-2:]) for row in rows(spark, service, "old_staff_log")]
+    assert log == [("bo", 1, "added"), ("żaneta", 0, "added"), ("żaneta", 1, "removed")]
+
+
+def db_row(db: sempre.Database) -> tuple[Any, ...]:
+    return next(row for row in db["staff"] if row[0] == "żaneta")
+
+
+@pytest.mark.usefixtures("staff")
+def test_a_query_is_a_source_too(spark: Any, service: Service) -> None:
+    query = "select name from staff where age > 40"
+    program = sempre.Program(f'.decl r(x: symbol)\n.input r({service.options}, query="{query}")\n')
+    assert read_inputs(spark, program.checked, ".").tables["r"].to_pylist() == [{"x": "żaneta"}]
+
+
+def test_a_table_that_is_not_there(spark: Any, service: Service) -> None:
+    program = sempre.Program(f'.decl r(x: symbol)\n.input r({service.options}, table="nowhere")\n')
+    with pytest.raises(DataError, match="table `nowhere`"):
+        read_inputs(spark, program.checked, ".")
+
+
+def test_a_database_that_is_not_there(spark: Any, service: Service) -> None:
+    port = free_port()
+    url = f"jdbc:postgresql://127.0.0.1:{port}/x" if "postgresql" in service.url else "jdbc:derby:/no/such/place"
+    program = sempre.Program(f'.decl r(x: symbol)\n.input r(IO=jdbc, url="{url}", driver="{service.driver}")\n')
+    with pytest.raises(DataError, match="cannot read table `r`"):
+        read_inputs(spark, program.checked, ".")
