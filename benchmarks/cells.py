@@ -48,7 +48,7 @@ class Replay:
     """How a replay went: the milliseconds of every epoch after the first, and what was compared."""
 
     strategy: str
-    first: float
+    first: float = 0.0
     milliseconds: list[float] = field(default_factory=list)
     compared: int = 0
 
@@ -65,7 +65,7 @@ def replay(path: Path, strategy: str, limit: int, samples: int) -> Replay:
     """Apply the first `limit` versions; at `samples` of them every relation must equal a recomputation."""
     edits = list(versions(path))[:limit]
     chosen = set(random.Random(1).sample(range(len(edits)), min(samples, len(edits))))
-    explicit = Facts()
+    explicit, result = Facts(), Replay(strategy)
     program = sempre.Program.from_file(PROGRAM)
     with sempre.Database(program, strategy=strategy) as db:
         for number, (insert, delete) in enumerate(edits):
@@ -76,7 +76,7 @@ def replay(path: Path, strategy: str, limit: int, samples: int) -> Replay:
                 result.milliseconds.append((time.perf_counter() - started) * 1e3)
             else:
                 db.materialise(rows)
-                result = Replay(strategy, (time.perf_counter() - started) * 1e3)
+                result.first = (time.perf_counter() - started) * 1e3
             for name in {*insert, *delete}:
                 explicit[name] = (explicit.get(name, set()) - delete.get(name, set())) | insert.get(name, set())
             if number in chosen:
