@@ -11,11 +11,11 @@ BUILD := build
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark test-slow check format bench lock clean
+.PHONY: help setup demo test test-spark test-slow check format bench bench-updates lock clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP)  ## build .venv with the pinned dependencies and the sempre command
 
@@ -48,6 +48,10 @@ format: setup  ## rewrite the code as `make check` wants it
 
 bench: setup  ## generate the benchmarks and print the table; SHARED= names the folder with real data
 	$(BIN)/python benchmarks/run.py --shared $(SHARED) $(ARGS)
+
+bench-updates: setup  ## what updates cost, against recomputation
+	SEMPRE_SHARED=$(SHARED) $(BIN)/python benchmarks/updates.py $(ARGS)
+	SEMPRE_SHARED=$(SHARED) $(BIN)/python benchmarks/cells.py
 
 lock:  ## resolve the dependencies again, with hashes and without addresses (needs pip-compile)
 	pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \

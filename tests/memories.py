@@ -10,16 +10,15 @@ does not have, the facts of the second are not derived one by one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, Stratum
-from sempre.lang import syntax as s
 from sempre.maintain.auto import Chosen
 from sempre.maintain.dredc import Counters
 from sempre.maintain.iterations import Levels
 from sempre.maintain.ranked import Ranks, ungrounded_facts
 from sempre.verify import _standing
-from tests.oracle.counters import instances, iterations
+from tests.oracle.counters import Counts
 from tests.oracle.naive import Facts
 from tests.oracle.values import Row
 from tests.rows import plain
@@ -27,29 +26,38 @@ from tests.rows import plain
 Numbers = dict[Row, int]
 
 
-def check_memories(db: Any, program: s.Program, explicit: Facts, result: Facts, where: str) -> int:
+class Truth(Protocol):
+    """What the oracle says after an epoch."""
+
+    explicit: Facts
+    facts: Facts
+
+    @property
+    def instances(self) -> Counts: ...
+
+    @property
+    def iterations(self) -> Counts: ...
+
+
+def check_memories(db: Any, truth: Truth, where: str) -> int:
     """Compares all counters of the last epoch; returns how many facts had one."""
     memories = db._engine.snapshot.memories
     strata = [stratum for stratum in db._engine.program.strata if memories.get(stratum.index) is not None]
     strata = [stratum for stratum in strata if _comparable(db._engine.program, stratum)]
-    if not strata:
-        return 0
     compared = 0
-    counted = instances(program, explicit, result)
-    numbered = iterations(program, explicit)
     for stratum in strata:
         memory = memories[stratum.index]
         if isinstance(memory, Chosen):
             memory = memory.memory
         if isinstance(memory, Ranks):
-            compared += _check_ranks(db, memory, stratum, result, where)
+            compared += _check_ranks(db, memory, stratum, truth.facts, where)
             continue
         for name in stratum.relations:
             if isinstance(memory, Counters):
-                compared += _check_counters(db, memory, name, counted[name], where)
+                compared += _check_counters(db, memory, name, truth.instances[name], where)
             elif isinstance(memory, Levels):
-                given = explicit.get(name, set())
-                compared += _check_levels(db, memory, name, numbered[name], given, where)
+                given = truth.explicit.get(name, set())
+                compared += _check_levels(db, memory, name, truth.iterations[name], given, where)
     return compared
 
 
