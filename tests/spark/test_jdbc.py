@@ -89,7 +89,7 @@ def db_row(db: sempre.Database) -> tuple[Any, ...]:
 
 @pytest.mark.usefixtures("staff")
 def test_a_query_is_a_source_too(spark: Any, service: Service) -> None:
-    query = "select name from staff where age > 40"
+    query = r"select \"name\" from staff where \"age\" > 40"
     program = sempre.Program(f'.decl r(x: symbol)\n.input r({service.options}, query="{query}")\n')
     assert read_inputs(spark, program.checked, ".").tables["r"].to_pylist() == [{"x": "żaneta"}]
 
