@@ -8,7 +8,7 @@ import pytest
 
 from sempre.diagnostics import DataError
 from sempre.network.run import make_network
-from sempre.network.simulate import Adversary, Rounds
+from sempre.network.simulate import Adversary, Network, Rounds
 from tests.property.networks import Case, difference, random_case
 
 
@@ -16,8 +16,9 @@ def check_schedules(case: Case, algorithm: str, seeds: range) -> int:
     """Run a case once for every seed; how many runs stopped at the limit of derivations."""
     expected = case.central()
     stopped = 0
+    compiled = make_network(case.checked, algorithm, most=300)
     for seed in seeds:
-        network = make_network(case.checked, algorithm, limit=2_000 if algorithm != "proofs" else 400_000, most=300)
+        network = Network(compiled.make, compiled.location, limit=2_000 if algorithm != "proofs" else 400_000)
         schedule = Rounds() if seed % 8 == 0 or algorithm == "sn" else Adversary(seed, overlap=seed % 3 * 0.1)
         try:
             network.run(case.bursts, schedule)

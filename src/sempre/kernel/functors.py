@@ -7,11 +7,12 @@ text that is no number) raises `Fault`; the caller knows which rule it was worki
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sempre.kernel import lists
 from sempre.kernel.layout import INT64_MAX, INT64_MIN, Column
 from sempre.kernel.values import Values, float_codes, floats_of
 
@@ -345,55 +346,18 @@ def _float_texts(codes: Column) -> list[str]:
     return [format_float(value) for value in floats_of(codes).tolist()]
 
 
-# ----------------------------------------------------------------------------------------------------- lists
-
-
-def _walk(values: Values, lists: Column) -> Iterator[tuple[NDArray[np.intp], Column]]:
-    """The elements of lists, which are records of an element and the rest: (rows, elements) position by position."""
-    table = values.records(2)
-    rows = np.flatnonzero(lists)
-    rest = lists[rows]
-    while rows.size:
-        yield rows, table.field(rest, 0)
-        rest = table.field(rest, 1)
-        more = np.flatnonzero(rest)
-        rows, rest = rows[more], rest[more]
-
-
-def _member(values: Values, lists: Column, items: Column) -> Column:
-    found = np.zeros(lists.size, np.int64)
-    for rows, elements in _walk(values, lists):
-        found[rows] |= elements == items[rows]
-    return found
-
-
-def _size(values: Values, lists: Column) -> Column:
-    size = np.zeros(lists.size, np.int64)
-    for rows, _ in _walk(values, lists):
-        size[rows] += 1
-    return size
-
-
-def _end(name: str, last: bool) -> Callable[[Values, Column], Column]:
-    def apply(values: Values, lists: Column) -> Column:
-        if not lists.all():
-            raise Fault(f"`{name}` of the empty list has no value")
-        out = np.zeros(lists.size, np.int64)
-        for rows, elements in _walk(values, lists):
-            out[rows] = elements
-            if not last:
-                break
-        return out
-
-    return apply
+def _end(values: Values, name: str, items: Column) -> Column:
+    if not items.all():
+        raise Fault(f"`{name}` of the empty list has no value")
+    return lists.first(values, items) if name == "f_first" else lists.last(values, items)
 
 
 _LISTS: dict[str, Callable[..., Column]] = {
-    "f_member": _member,
-    "f_inPath": _member,
-    "f_size": _size,
-    "f_first": _end("f_first", last=False),
-    "f_last": _end("f_last", last=True),
+    "f_member": lists.member,
+    "f_inPath": lists.member,
+    "f_size": lists.size,
+    "f_first": lambda values, items: _end(values, "f_first", items),
+    "f_last": lambda values, items: _end(values, "f_last", items),
 }
 
 

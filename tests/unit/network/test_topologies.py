@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,7 @@ def test_best_paths_are_shortest_paths(name: str) -> None:
             nodes.append(path[0])
             path = path[1]
         assert (nodes[0], nodes[-1]) == (source, target)
-        assert sum(cost(a, b) for a, b in zip(nodes, nodes[1:], strict=False)) == costs[source, target]
+        assert sum(cost(a, b) for a, b in pairwise(nodes)) == costs[source, target]
 
 
 @pytest.mark.slow
