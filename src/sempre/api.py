@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sempre.spark.border import Border
-
     from sempre.verify import Verification
 
 
