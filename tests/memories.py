@@ -66,7 +66,7 @@ def _check_ranks(db: Any, memory: Ranks, stratum: Stratum, result: Facts, where:
     if not stratum.recursive:
         return 0
     for name in stratum.relations:
-        ranked = numbers(db, name, memory.ranks[name].entries())
+        ranked = numbers(db, name, memory.tallies(db._backend)[name].entries())
         assert set(ranked) == result[name], f"ranks of {name} {where}"
         assert all(rank > 0 for rank in ranked.values()), f"ranks of {name} {where}"
     for name, rows in ungrounded_facts(_standing(db._engine), stratum, memory).items():

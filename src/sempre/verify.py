@@ -131,7 +131,7 @@ class _Comparison:
 
     def _ranks(self, work: Work, stratum: Stratum, memory: Ranks) -> None:
         """Ranks are not those of a run from scratch; what they must do is ground every fact."""
-        self._counters += sum(len(tally.entries()) for tally in memory.ranks.values())
+        self._counters += sum(len(tally.entries()) for tally in memory.tallies(self._backend).values())
         for name, rows in ungrounded_facts(work, stratum, memory).items():
             if len(rows):
                 shown = ", ".join(_text(name, row) for row in self._examples(name, rows))

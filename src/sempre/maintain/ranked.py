@@ -30,16 +30,39 @@ from sempre.maintain.recompute import materialize_with
 from sempre.maintain.seminaive import Fixpoint
 from sempre.maintain.strategy import Outcome, Work
 from sempre.maintain.update import Job, StratumUpdate, heads, own_views
-from sempre.plan.backend import Backend, Counted, Rows, Tally
+from sempre.plan.backend import Backend, Rows, Tally
 from sempre.plan.ops import HEAD, RANKED, Read
+
+Found = tuple[tuple[int, Rows], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The rank of every fact of a stratum, and the highest."""
+    """The rank of every fact of a stratum, and the highest.
 
-    ranks: Mapping[str, Tally]
+    Ranks are read only by deletions. Until then, what rounds found is kept as it is, with its rank: `found`.
+    """
+
+    settled: Mapping[str, Tally]
+    found: Mapping[str, Found]
     top: int
+
+    def tallies(self, backend: Backend) -> dict[str, Tally]:
+        """The rank of every fact, by relation."""
+        after = dict(self.settled)
+        for name, found in self.found.items():
+            if found:
+                new = backend.total(name, [backend.times(rows, rank) for rank, rows in found])
+                after[name] = after[name].adding(new)
+        return after
+
+    def later(self, fronts: Mapping[str, Sequence[tuple[int, Rows]]]) -> Ranks:
+        """With what further rounds found, counted from the highest rank on."""
+        found = {
+            name: (*self.found[name], *((self.top + round_, rows) for round_, rows in fronts[name]))
+            for name in self.found
+        }
+        return Ranks(self.settled, found, max([self.top, *(rank for rounds in found.values() for rank, _ in rounds)]))
 
 
 class Ranked:
@@ -61,25 +84,38 @@ class Ranked:
             parts = [*heads((nonrecursive, recursive), name), *([removed[name]] if name in removed else [])]
             if parts:
                 doubted[name] = update.backend.union(parts)
-        _delete(update, memory, doubted)
+        if any(map(len, doubted.values())):
+            memory = _settled(memory, update)
+            _delete(update, memory, doubted)
+            memory = _without_dead(memory, update)
         again = {name: _derivable(update, name) for name in stratum.relations if len(update.dead[name])}
         update.insert(gained, again)
-        if not stratum.recursive:
-            return update.outcome(memory)
-        ranks = {
-            name: tally.adding(_forgotten(update.backend, tally, update.dead[name].rows()))
-            for name, tally in memory.ranks.items()
-        }
-        return update.outcome(_ranked(update.backend, ranks, update.fronts, memory.top))
+        return update.outcome(memory.later(update.fronts) if stratum.recursive else memory)
+
+
+def _settled(memory: Ranks, update: StratumUpdate) -> Ranks:
+    """The same ranks, ready to be read."""
+    return Ranks(memory.tallies(update.backend), dict.fromkeys(memory.found, ()), memory.top)
+
+
+def _without_dead(memory: Ranks, update: StratumUpdate) -> Ranks:
+    """Dead facts have no rank."""
+    settled = {
+        name: tally.adding(update.backend.lookup(tally, update.dead[name].rows()).negated())
+        for name, tally in memory.settled.items()
+    }
+    return Ranks(settled, memory.found, memory.top)
 
 
 def ranks_of(work: Work, stratum: Stratum, fixpoint: Fixpoint) -> Ranks:
     """The ranks that a run from scratch gives; without recursion nobody asks for them."""
-    ranks = {name: work.backend.tally(name) for name in stratum.relations}
+    none = Ranks(
+        {name: work.backend.tally(name) for name in stratum.relations}, dict.fromkeys(stratum.relations, ()), 0
+    )
     if not stratum.recursive:
-        return Ranks(ranks, 0)
+        return none
     assert not fixpoint.walked, "a walk has no rounds to rank by"
-    return _ranked(work.backend, ranks, fixpoint.touched, 0)
+    return none.later(fixpoint.touched)
 
 
 def _backward(stratum: Stratum) -> list[Job]:
@@ -87,29 +123,12 @@ def _backward(stratum: Stratum) -> list[Job]:
     return [(rule, pivot) for rule in rules for pivot in (HEAD, RANKED)]
 
 
-def _ranked(
-    backend: Backend, ranks: Mapping[str, Tally], fronts: Mapping[str, Sequence[tuple[int, Rows]]], top: int
-) -> Ranks:
-    """The ranks with those of newly found facts, by the round they were found in."""
-    after, highest = dict(ranks), top
-    for name, found in fronts.items():
-        for round_, rows in found:
-            after[name] = after[name].adding(backend.times(rows, top + round_))
-            highest = max(highest, top + round_)
-    return Ranks(after, highest)
-
-
-def _forgotten(backend: Backend, tally: Tally, rows: Rows) -> Counted:
-    """What takes the ranks of these rows back to zero."""
-    return backend.lookup(tally, rows).negated()
-
-
 def _delete(update: StratumUpdate, memory: Ranks, doubted: Mapping[str, Rows]) -> None:
     """Take out every fact in doubt that has no grounded support, and so on."""
     backend = update.backend
     # Support that counts is support in the new state below; what only the old one gave was put in doubt at the start.
     new_below = update.below.standing(update.orders)
-    for name, tally in memory.ranks.items():
+    for name, tally in memory.settled.items():
         new_below[name, Read.RANK] = tally
     while doubted := {name: rows for name, rows in doubted.items() if len(rows)}:
         update.note_round(doubted)
@@ -146,7 +165,7 @@ def ungrounded_facts(work: Work, stratum: Stratum, memory: Ranks) -> dict[str, R
     """The facts of a stratum that break the invariant: none, if the ranks are right."""
     update = StratumUpdate(work, stratum, _backward(stratum), walking=False)
     below = update.below.standing(update.orders)
-    below.update({(name, Read.RANK): tally for name, tally in memory.ranks.items()})
+    below.update({(name, Read.RANK): tally for name, tally in memory.tallies(work.backend).items()})
     views = own_views(update, below, {name: update.left(name) for name in stratum.relations})
     return {name: _ungrounded(update, name, update.old[name].rows(), dict(views)) for name in stratum.relations}
 
