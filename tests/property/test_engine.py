@@ -27,7 +27,7 @@ def test_random_cases(strategy: str, start: int) -> None:
     compared = 0
     for seed in range(start, start + BATCH):
         compared += check(random_case(random.Random(SEEDS[strategy] + seed)), strategy)
-    assert (compared > 0) == (strategy in ("dredc", "bfc", "counting", "elastic"))
+    assert (compared > 0) == (strategy not in ("recompute", "dred", "bf"))
 
 
 @pytest.mark.slow

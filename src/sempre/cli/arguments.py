@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-STRATEGIES = ("auto", "recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic")
+STRATEGIES = ("auto", "recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic", "ranked")
 NETWORK_ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 PLACES = ("auto", "driver", "workers", "cluster")
 COMMANDS = ("run", "check", "network", "help")
