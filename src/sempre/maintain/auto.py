@@ -9,7 +9,6 @@ last run from scratch. Giving up costs what was spent so far and nothing else: v
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,23 +21,29 @@ from sempre.plan.ops import relations_of
 
 # A change of more than this share of what a stratum reads is not worth maintaining.
 CHANGE_SHARE = 0.1
+# Nor one that would affect this many times the stratum, if it did as much per changed row as changes did before.
+EXPECTED_SHARE = 1.0
 # Nor is one that affects more than this share of the stratum's own facts, once it affects a good number.
 AFFECTED_SHARE = 0.3
 AFFECTED_FEW = 10_000
 # An update is given up when it has taken this share of the last run from scratch, and longer than a moment.
-TIME_SHARE = 0.25
-TIME_MOMENT = 0.02
+TIME_SHARE = 0.3
+TIME_MOMENT = 0.05
 # A stratum that took more rounds than this has long chains.
 MANY_ROUNDS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """How a stratum is maintained, what that needs to remember, and how long a run from scratch took."""
+    """How a stratum is maintained, what that needs to remember, and what is known of its cost.
+
+    `full_seconds` is how long a run from scratch took, `affects` how many facts a changed row has affected so far.
+    """
 
     strategy: Strategy
     memory: Any
     full_seconds: float
+    affects: float = 0.0
 
 
 class Auto:
@@ -46,34 +51,40 @@ class Auto:
 
     name = "auto"
 
-    def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
+    def bootstrap(self, work: Work, stratum: Stratum, affects: float = 0.0) -> Outcome:
         started = time.perf_counter()
         outcome, fixpoint = materialize_with(work, stratum)
         chains = fixpoint.walked or fixpoint.rounds > MANY_ROUNDS
         strategy: Strategy = DRedC() if chains else Ranked()
         memory = None if chains else ranks_of(work, stratum, fixpoint)
-        chosen = Chosen(strategy, memory, time.perf_counter() - started)
+        chosen = Chosen(strategy, memory, time.perf_counter() - started, affects)
         return Outcome(outcome.versions, outcome.changes, chosen, outcome.rounds, "recompute")
 
     def update(self, work: Work, stratum: Stratum, memory: Chosen) -> Outcome:
         changed, read = change_size(work, stratum)
         if changed > CHANGE_SHARE * read and changed > AFFECTED_FEW * CHANGE_SHARE:
-            return self._again(work, stratum, f"the change has {changed:,} rows and the stratum reads {read:,}")
+            return self._again(work, stratum, memory, f"the change has {changed:,} rows and the stratum reads {read:,}")
+        size = sum(len(work.old[name]) for name in stratum.relations)
+        if changed * memory.affects > max(EXPECTED_SHARE * size, AFFECTED_FEW):
+            reason = f"{changed:,} changed rows, each of which has affected {memory.affects:,.0f} facts so far"
+            return self._again(work, stratum, memory, reason)
         observe = work.on_round
-        work.on_round = _guard(work, stratum, memory.full_seconds)
+        guard = work.on_round = _Guard(work, size, memory.full_seconds)
         try:
             outcome = memory.strategy.update(work, stratum, memory.memory)
         except Abandoned as reason:
             work.on_round = observe
-            return self._again(work, stratum, str(reason))
+            return self._again(work, stratum, memory, str(reason))
         finally:
             work.on_round = observe
-        chosen = Chosen(memory.strategy, outcome.memory, memory.full_seconds)
+        affects = guard.affected / max(changed, 1)
+        affects = affects if not memory.affects else (memory.affects + affects) / 2
+        chosen = Chosen(memory.strategy, outcome.memory, memory.full_seconds, affects)
         return Outcome(outcome.versions, outcome.changes, chosen, outcome.rounds, memory.strategy.name)
 
-    def _again(self, work: Work, stratum: Stratum, reason: str) -> Outcome:
+    def _again(self, work: Work, stratum: Stratum, memory: Chosen, reason: str) -> Outcome:
         work.notes.append(f"{', '.join(stratum.relations)} recomputed: {reason}")
-        again = self.bootstrap(work, stratum)
+        again = self.bootstrap(work, stratum, memory.affects)
         changes = {name: difference(work.backend, work.old[name], again.versions[name]) for name in stratum.relations}
         return Outcome(again.versions, changes, again.memory, again.rounds, "recompute")
 
@@ -89,21 +100,25 @@ def change_size(work: Work, stratum: Stratum) -> tuple[int, int]:
     return changed, read
 
 
-def _guard(work: Work, stratum: Stratum, full_seconds: float) -> Callable[[int, int], None]:
+class _Guard:
     """Watches the affected part and the time; raises `Abandoned` when maintaining stops being worth it."""
-    observe, started = work.on_round, time.perf_counter()
-    size = sum(len(work.old[name]) for name in stratum.relations)
-    limit = max(TIME_SHARE * full_seconds, TIME_MOMENT)
-    affected = 0
 
-    def watch(round_: int, facts: int) -> None:
-        nonlocal affected
-        observe(round_, facts)
-        affected += facts
-        if affected > AFFECTED_FEW and affected > AFFECTED_SHARE * size:
-            raise Abandoned(f"{affected:,} facts affected, of {size:,}")
-        spent = time.perf_counter() - started
-        if spent > limit:
-            raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {full_seconds:.2f} s")
+    def __init__(self, work: Work, size: int, full_seconds: float) -> None:
+        self._observe = work.on_round
+        self._size = size
+        self._full_seconds = full_seconds
+        # The clock starts with the first round: counters made before it are for the epochs to come too.
+        self._started: float | None = None
+        self._limit = max(TIME_SHARE * full_seconds, TIME_MOMENT)
+        self.affected = 0
 
-    return watch
+    def __call__(self, round_: int, facts: int) -> None:
+        self._observe(round_, facts)
+        self.affected += facts
+        if self.affected > max(AFFECTED_FEW, AFFECTED_SHARE * self._size):
+            raise Abandoned(f"{self.affected:,} facts affected, of {self._size:,}")
+        now = time.perf_counter()
+        self._started = self._started or now
+        spent = now - self._started
+        if spent > self._limit:
+            raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {self._full_seconds:.2f} s")

@@ -98,6 +98,7 @@ def _overdelete(
 
 def _bury_walked(update: StratumUpdate, front: Mapping[str, Rows], walked: Walk) -> dict[str, Rows]:
     assert update.rec is not None
+    update.note_round(walked.followed)
     for name in update.stratum.relations:
         went = [walked.followed[name], *([front[name]] if name in front else [])]
         update.dead[name] = update.dead[name].adding(update.backend.union(went))

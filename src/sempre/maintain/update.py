@@ -138,6 +138,7 @@ class StratumUpdate:
             front = self._insert_round(front, below) if walked is None else self._insert_walked(front, walked)
 
     def _insert_walked(self, front: Mapping[str, Rows], walked: Walk) -> dict[str, Rows]:
+        self.note_round(walked.followed)
         for name in self.stratum.relations:
             came = [walked.followed[name], *([front[name]] if name in front else [])]
             self.added[name] = self.added[name].adding(self.backend.union(came))
