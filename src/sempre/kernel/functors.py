@@ -103,11 +103,11 @@ def _power(a: Column, b: Column) -> Column:
     undefined = (b < 0) & (a == 0)
     if undefined.any():
         raise Fault(f"0 ^ {int(b[_first(undefined)])} has no value")
-    exact = np.array([_bounded_power(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)], object)
+    exact = np.array([bounded_power(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)], object)
     return _checked(exact, "^", a, b, INT64_MIN, INT64_MAX)
 
 
-def _bounded_power(base: int, exponent: int) -> int:
+def bounded_power(base: int, exponent: int) -> int:
     """`base ** exponent` cut toward zero, or something too large when it would be huge."""
     if exponent < 0 and base not in (1, -1):
         return 0
@@ -241,7 +241,7 @@ NUMERIC: dict[tuple[str, str], Callable[..., Column]] = {
     ("unsigned", "*"): _u_multiply,
     ("unsigned", "/"): _u_divide,
     ("unsigned", "%"): _u_modulo,
-    ("unsigned", "^"): _u_exact("^", _bounded_power),
+    ("unsigned", "^"): _u_exact("^", bounded_power),
     ("unsigned", "neg"): _u_negate,
     ("unsigned", "min"): lambda a, b: np.minimum(_unsigned(a), _unsigned(b)).view(np.int64),
     ("unsigned", "max"): lambda a, b: np.maximum(_unsigned(a), _unsigned(b)).view(np.int64),

@@ -1,9 +1,10 @@
 """The default: maintain where that is cheaper, recompute where it is not, stratum by stratum.
 
 Which way a stratum is maintained was chosen by measurement: `ranked` for all but strata that took many small rounds
-(long chains), which `dredc` follows row by row. Whether to maintain at all is decided three times: before, from the
-size of the change; while the affected part unfolds, from its size; and by a guard on the time, measured against the
-last run from scratch. Giving up costs what was spent so far and nothing else: versions are immutable.
+(long chains), which `dredc` follows row by row; where a small change had to be given up with the one, the other is
+taken from then on. Whether to maintain at all is decided three times: before, from the size of the change and what
+changes have affected so far; while the affected part unfolds, from its size; and by a guard on the time, measured
+against the last run from scratch. Giving up costs what was spent so far and nothing else: versions are immutable.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ AFFECTED_FEW = 10_000
 # An update is given up when it has taken this share of the last run from scratch, and longer than a moment.
 TIME_SHARE = 0.3
 TIME_MOMENT = 0.05
+# When a change of no more rows than this is given up, the stratum is maintained in the other way from then on.
+FEW_ROWS = 100
 # A stratum that took more rounds than this has long chains.
 MANY_ROUNDS = 100
 
@@ -51,12 +54,12 @@ class Auto:
 
     name = "auto"
 
-    def bootstrap(self, work: Work, stratum: Stratum, affects: float = 0.0) -> Outcome:
+    def bootstrap(self, work: Work, stratum: Stratum, affects: float = 0.0, counting: bool = False) -> Outcome:
         started = time.perf_counter()
         outcome, fixpoint = materialize_with(work, stratum)
-        chains = fixpoint.walked or fixpoint.rounds > MANY_ROUNDS
-        strategy: Strategy = DRedC() if chains else Ranked()
-        memory = None if chains else ranks_of(work, stratum, fixpoint)
+        counting = counting or fixpoint.walked or fixpoint.rounds > MANY_ROUNDS
+        strategy: Strategy = DRedC() if counting else Ranked()
+        memory = None if counting else ranks_of(work, stratum, fixpoint)
         chosen = Chosen(strategy, memory, time.perf_counter() - started, affects)
         return Outcome(outcome.versions, outcome.changes, chosen, outcome.rounds, "recompute")
 
@@ -74,7 +77,7 @@ class Auto:
             outcome = memory.strategy.update(work, stratum, memory.memory)
         except Abandoned as reason:
             work.on_round = observe
-            return self._again(work, stratum, memory, str(reason))
+            return self._again(work, stratum, memory, str(reason), counting=changed <= FEW_ROWS)
         finally:
             work.on_round = observe
         affects = guard.affected / max(changed, 1)
@@ -82,9 +85,10 @@ class Auto:
         chosen = Chosen(memory.strategy, outcome.memory, memory.full_seconds, affects)
         return Outcome(outcome.versions, outcome.changes, chosen, outcome.rounds, memory.strategy.name)
 
-    def _again(self, work: Work, stratum: Stratum, memory: Chosen, reason: str) -> Outcome:
+    def _again(self, work: Work, stratum: Stratum, memory: Chosen, reason: str, counting: bool = False) -> Outcome:
         work.notes.append(f"{', '.join(stratum.relations)} recomputed: {reason}")
-        again = self.bootstrap(work, stratum, memory.affects)
+        counting = counting or memory.strategy.name == DRedC.name
+        again = self.bootstrap(work, stratum, memory.affects, counting)
         changes = {name: difference(work.backend, work.old[name], again.versions[name]) for name in stratum.relations}
         return Outcome(again.versions, changes, again.memory, again.rounds, "recompute")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sempre.kernel.functors import UINT64_MAX, Fault, format_float, parse_float, parse_integer
+from sempre.kernel.functors import UINT64_MAX, Fault, bounded_power, format_float, parse_float, parse_integer
 from sempre.kernel.layout import INT64_MAX, INT64_MIN
 
 Value = Any  # int | float | str | None | tuple of the same; functors are typed by kind, which the analysis has checked
@@ -67,11 +67,9 @@ def _modulo(a: int, b: int) -> int:
 
 
 def _power(a: int, b: int) -> int:
-    if b < 0:
-        raise Fault(f"{a} ^ {b} is not a whole number")
-    if abs(a) > 1 and b > 64:
-        return 1 << 70
-    return int(a**b)
+    if b < 0 and a == 0:
+        raise Fault(f"0 ^ {b} has no value")
+    return bounded_power(a, b)
 
 
 def _negate(a: int) -> int:
