@@ -62,8 +62,11 @@ def load(wait: bool = False) -> None:
 
 def _load() -> None:
     global _loops, _walker
-    from sempre.kernel import loops, walker
+    from sempre.kernel import loops
 
     loops.warm()
+    _loops = loops
+    from sempre.kernel import walker
+
     walker.warm()
-    _walker, _loops = walker, loops
+    _walker = walker
