@@ -310,11 +310,6 @@ class LocalBackend:
 
     # -------------------------------------------------------------------------------------- aggregates in heads
 
-    def best(self, relation: str, rows: RowSet) -> RowSet:
-        """The best row of each group of a relation that keeps the `min` or `max`."""
-        kind, column, operand = self._aggregate(relation)
-        return best.best_per_group(rows, kind, operand, column)
-
     def improvement(self, relation: str, rows: RowSet, version: Trace) -> tuple[RowSet, RowSet]:
         """The best rows that beat what `version` has for their groups, and the rows they replace."""
         kind, column, operand = self._aggregate(relation)

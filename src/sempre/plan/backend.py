@@ -116,10 +116,6 @@ class Backend(Protocol):
         """Rows that count one each."""
         ...
 
-    def best(self, relation: str, rows: Rows) -> Rows:
-        """The best row of each group, for a relation that keeps the `min` or `max`."""
-        ...
-
     def improvement(self, relation: str, rows: Rows, version: Version) -> tuple[Rows, Rows]:
         """The best rows that beat what `version` has for their groups, and the rows they replace."""
         ...

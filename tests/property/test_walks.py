@@ -1,0 +1,74 @@
+"""Rounds followed row by row give what rounds of arrays give, counters included."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from sempre.backends import local
+from sempre.backends import walk as walks
+from sempre.kernel import compiled
+from sempre.maintain import seminaive, update
+from tests.engine import check_epochs
+from tests.property.programs import random_case
+
+pytestmark = pytest.mark.oracle
+
+CASES = 60
+
+
+@pytest.fixture
+def walked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Walks from the first round on; the list has, for each, whether it was made."""
+    compiled.load(wait=True)
+    made: list[bool] = []
+    original = local.walk
+
+    def noting(*args: Any) -> Any:
+        result = original(*args)
+        made.append(result is not None)
+        return result
+
+    monkeypatch.setattr(local, "walk", noting)
+    for module in (seminaive, update):
+        monkeypatch.setattr(module, "WALK_AFTER", 0)
+    return made
+
+
+def differences(strategy: str) -> int:
+    """How many random cases do not agree with the oracle."""
+    wrong = 0
+    for seed in range(CASES):
+        case = random_case(random.Random(seed))
+        try:
+            check_epochs(case.program, [(case.facts, {}), *case.updates], strategy)
+        except AssertionError:
+            wrong += 1
+    return wrong
+
+
+@pytest.mark.parametrize("strategy", ["recompute", "dredc"])
+def test_walks_agree_with_the_oracle(strategy: str, walked: list[bool]) -> None:
+    assert differences(strategy) == 0
+    assert sum(walked) > CASES, "too few walks to say anything"
+
+
+def test_a_walk_that_skips_negations_is_found(walked: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walks._Writer, "_absent", lambda writer, step: None)
+    assert differences("recompute") > 0
+
+
+def test_a_walk_that_miscounts_is_found(walked: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    original = local.walk
+
+    def miscounting(*args: Any) -> Any:
+        result = original(*args)
+        if result is None:
+            return None
+        twice = {n: type(c)(c.packing, c.keys, 2 * c.weights) for n, c in result.counts.items()}
+        return walks.Walked(result.followed, result.pending, twice)
+
+    monkeypatch.setattr(local, "walk", miscounting)
+    assert differences("dredc") > 0
