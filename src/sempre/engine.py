@@ -56,6 +56,7 @@ class Snapshot:
     """The state after an epoch: every relation, its explicit facts, and what the strategies remember.
 
     `blank` before anything was evaluated, or again while there are no facts at all: then an epoch starts from scratch.
+    `batches` has the last batch of every stream that was applied: one that comes again is recognized.
     """
 
     epoch: int
@@ -63,6 +64,7 @@ class Snapshot:
     versions: Mapping[str, Version]
     explicit: Mapping[str, Version]
     memories: Mapping[int, Any]
+    batches: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +124,14 @@ class Engine:
 
     def reset(self) -> None:
         """Start again from nothing, with the backend's present layouts."""
-        epoch = self.snapshot.epoch
+        before = self.snapshot
         self.__post_init__()
-        self.snapshot = replace(self.snapshot, epoch=epoch)
+        self.snapshot = replace(self.snapshot, epoch=before.epoch, batches=before.batches)
 
-    def apply(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows]) -> EpochResult:
-        """One epoch: delete first, then insert; everything or nothing."""
+    def apply(
+        self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], batch: tuple[str, int] | None = None
+    ) -> EpochResult:
+        """One epoch: delete first, then insert; everything or nothing. `batch` is the stream and batch it comes from."""
         started = time.perf_counter()
         instances = self.backend.instances
         before = self._fitted(self.snapshot)
@@ -148,7 +152,9 @@ class Engine:
             memories[stratum.index], report = self._stratum(work, stratum, before, started)
             if report is not None:
                 reports.append(report)
-        self.snapshot = Snapshot(before.epoch + 1, False, work.new, self._shared(pending.explicit, work.new), memories)
+        explicit = self._shared(pending.explicit, work.new)
+        batches = before.batches if batch is None else {**before.batches, batch[0]: batch[1]}
+        self.snapshot = Snapshot(before.epoch + 1, False, work.new, explicit, memories, batches)
         why = "first materialization" if before.blank else "; ".join(work.notes) or f"maintained by {self.strategy}"
         return EpochResult(
             work.changes,
