@@ -1,0 +1,56 @@
+"""Which rules of a stratum have an algorithm of their own, as plain data.
+
+A stratum is partitioned: every rule belongs to at most one `Module`, the rest to the generic module. A module derives
+into relations that no other module derives into, but generic rules may derive into the same relations, and any rule
+may read them.
+
+Three kinds of module answer one question, what is reachable from what, over the facts that they did not derive
+themselves: paths that an automaton accepts (`tc`, `linear`, `rch`), and connected components (`stc`).
+
+Reference: [Hu22] section 5.1; [HS04] for regular chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Automaton:
+    """Which words over relation names make a path a fact.
+
+    `steps` has (state, relation, next state). A fact `head(u, v)` holds when some nonempty path leads from `u` to `v`
+    whose relations lead from `starts[head]` to a state of `finals[head]`: the empty path never counts, so a start may
+    also be final.
+    """
+
+    states: int
+    steps: tuple[tuple[int, str, int], ...]
+    starts: Mapping[str, int]
+    finals: Mapping[str, frozenset[int]]
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The relations that paths are made of, each once, in the order of the steps."""
+        return tuple(dict.fromkeys(letter for _, letter, _ in self.steps))
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Some rules of one stratum that are evaluated together.
+
+    `heads` are the relations it derives into, `rules` the numbers of the rules it owns, `reason` says in a sentence
+    what was recognized. `paths` is missing for `stc`, which has one head.
+    """
+
+    kind: str
+    heads: tuple[str, ...]
+    rules: frozenset[int]
+    reason: str
+    paths: Automaton | None = None
+
+
+def closure(relation: str) -> Automaton:
+    """Paths of one relation: transitive closure."""
+    return Automaton(1, ((0, relation, 0),), {relation: 0}, {relation: frozenset((0,))})
