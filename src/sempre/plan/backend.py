@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sempre.plan.ops import Order, Plan, Read
 from sempre.plan.planner import Statistics
 
@@ -114,6 +117,22 @@ class Backend(Protocol):
 
     def once(self, rows: Rows) -> Counted:
         """Rows that count one each."""
+        ...
+
+    # Modules look at values. A backend that `has_modules` lets them.
+
+    has_modules: bool
+
+    def columns(self, rows: Rows) -> Sequence[NDArray[np.int64]]:
+        """The columns of rows, encoded."""
+        ...
+
+    def collect(self, relation: str, blocks: Iterable[Sequence[NDArray[np.int64]]], size: int | None) -> Rows:
+        """The distinct rows of blocks of encoded columns; `size` is how many rows they have, if that is known."""
+        ...
+
+    def chosen(self, rows: Rows, mask: NDArray[np.bool_]) -> Rows:
+        """The rows where the mask is set."""
         ...
 
     def improvement(self, relation: str, rows: Rows, version: Version) -> tuple[Rows, Rows]:
