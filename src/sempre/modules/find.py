@@ -1,0 +1,256 @@
+"""Finds the rules that have an algorithm of their own: the automatic partition of strata into modules.
+
+Any subset of a stratum's rules may be a module, since what other rules derive into its relations are facts like any
+others; so the search takes what it recognizes and leaves the rest to the generic module:
+
+1. a relation whose own rules make it symmetric and transitive is an `stc`;
+2. the chain rules of the other relations are grouped by recursion among them, a group is kept as far as it is regular,
+   and its words become a `Sketch`;
+3. groups that read each other without a cycle become one module, so that closure facts need not be read one by one.
+
+Reference: [Hu22] sections 5.1 and 6, which takes the partition as given. [HS04] for the regular order; beyond it, heads
+that recur through each other on one side only are regular too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from sempre.analysis.graph import arrange
+from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
+from sempre.diagnostics import StateError
+from sempre.modules import shapes
+from sempre.modules.automata import Deterministic, Sketch, TooLarge, automaton, languages
+from sempre.modules.shapes import Chain, Pure
+from sempre.modules.spec import Module
+
+PATH_KINDS = ("tc", "stc", "linear", "rch")
+KINDS = (*PATH_KINDS, "seq")
+
+
+def wanted_kinds(modules: str | Iterable[str]) -> frozenset[str]:
+    """The kinds that a user's choice allows: `auto`, `off`, or some kinds, also as text with commas."""
+    if modules == "auto":
+        return frozenset(KINDS)
+    if modules == "off":
+        return frozenset()
+    names = [name.strip() for name in (modules.split(",") if isinstance(modules, str) else modules)]
+    for name in names:
+        if name not in KINDS:
+            hint = f"Use auto, off, or some of: {', '.join(KINDS)}."
+            raise StateError(f"unknown kind of module `{name}`", hint=hint)
+    return frozenset(names)
+
+
+def partition(program: CheckedProgram, wanted: str | Collection[str] = "auto") -> dict[int, tuple[Module, ...]]:
+    """The modules of each stratum that has some, by its index.
+
+    Expects equivalences as rules, and rules numbered by their place in the program.
+    """
+    kinds = wanted_kinds(wanted)
+    found = {stratum.index: _modules(program, stratum, kinds) for stratum in program.strata if stratum.recursive}
+    return {index: modules for index, modules in found.items() if modules}
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Heads that recur through each other, the rules that make them do so, and the paths these allow.
+
+    `reads` are the other relations that the words are made of.
+    """
+
+    kind: str
+    heads: tuple[str, ...]
+    rules: frozenset[int]
+    sketch: Sketch
+    reads: frozenset[str]
+    reason: str
+
+
+def _modules(program: CheckedProgram, stratum: Stratum, kinds: frozenset[str]) -> tuple[Module, ...]:
+    relations = program.relations
+    if any(relations[name].aggregate is not None for name in stratum.relations):
+        return ()
+    heads = [name for name in stratum.relations if _is_graph(relations[name])]
+    equivalences = [m for name in heads if (m := _equivalence(name, stratum, kinds)) is not None]
+    closed = {head for module in equivalences for head in module.heads}
+    left = [name for name in heads if name not in closed]
+    chains = [c for rule in stratum.recursive if (c := _graph_chain(rule, left, relations)) is not None]
+    groups = []
+    for names in arrange({n: [w for c in chains if c.head == n for w in c.word if w in left] for n in left}):
+        groups += _groups(names, chains, stratum, kinds)
+    found = [*equivalences, *_paths(groups, kinds)]
+    return tuple(sorted(found, key=lambda module: stratum.relations.index(module.heads[0])))
+
+
+def _is_graph(relation: Relation) -> bool:
+    """Whether the relation's facts are edges: two columns of one kind, and no facts but those its rules derive."""
+    return relation.arity == 2 and relation.kinds[0] == relation.kinds[1] and relation.limit is None
+
+
+def _graph_chain(rule: NormalRule, heads: Collection[str], relations: Mapping[str, Relation]) -> Chain | None:
+    if rule.relation not in heads:
+        return None
+    found = shapes.chain(rule)
+    if found is None:
+        return None
+    kinds = {kind for name in found.word for kind in relations[name].kinds}
+    return found if kinds == set(relations[rule.relation].kinds) else None
+
+
+def _pure_rules(name: str, stratum: Stratum) -> list[Pure]:
+    return [p for rule in stratum.recursive if rule.relation == name and (p := shapes.pure(rule)) is not None]
+
+
+def _equivalence(name: str, stratum: Stratum, kinds: frozenset[str]) -> Module | None:
+    """The relation as connected components, if its rules make it symmetric and transitive."""
+    rules = [rule for rule in _pure_rules(name, stratum) if shapes.holds_in_equivalence(rule)]
+    if "stc" not in kinds or not shapes.are_symmetric(rules) or not shapes.are_transitive(rules):
+        return None
+    return Module("stc", (name,), frozenset(rule.rule for rule in rules), f"`{name}` is symmetric and transitive")
+
+
+# ---------------------------------------------------------------------------------------------------- groups
+
+
+def _groups(heads: tuple[str, ...], chains: Iterable[Chain], stratum: Stratum, kinds: frozenset[str]) -> list[_Group]:
+    """What can be recognized of heads that recur through each other: one group, or some of its own for single heads."""
+    chains = [c for c in chains if c.head in heads]
+    if len(heads) > 1:
+        together = _linear_together(heads, chains) if "rch" in kinds else None
+        if together is not None:
+            return [together]
+    alone = [_alone(name, [c for c in chains if c.head == name], _pure_rules(name, stratum), kinds) for name in heads]
+    return [group for group in alone if group is not None]
+
+
+def _linear_together(heads: tuple[str, ...], chains: Iterable[Chain]) -> _Group | None:
+    """A group of several heads whose words have heads at their last place only, or at their first place only."""
+    rules = [c for c in chains if any(letter in heads for letter in c.word)]
+    state = {head: number for number, head in enumerate(heads)}
+    other = len(heads)
+    if all(not any(letter in heads for letter in c.word[:-1]) for c in rules):
+        edges = [(state[c.head], c.word[:-1], state[c.word[-1]]) for c in rules]
+        edges += [(state[head], (head,), other) for head in heads]
+        ends = {head: (state[head], other) for head in heads}
+        side = "right"
+    elif all(not any(letter in heads for letter in c.word[1:]) for c in rules):
+        edges = [(state[c.word[0]], c.word[1:], state[c.head]) for c in rules]
+        edges += [(other, (head,), state[head]) for head in heads]
+        ends = {head: (other, state[head]) for head in heads}
+        side = "left"
+    else:
+        return None
+    reads = frozenset(letter for c in rules for letter in c.word) - {*heads}
+    reason = f"{_quoted(heads)} recur through each other at the {side} end of their chains"
+    owned = frozenset(c.rule for c in rules)
+    return _Group("rch", heads, owned, Sketch(other + 1, tuple(edges), ends), reads, reason)
+
+
+def _alone(name: str, chains: list[Chain], pures: list[Pure], kinds: frozenset[str]) -> _Group | None:
+    """One head that recurs through itself: as much of it as the wanted kinds allow."""
+    closing = [rule for rule in pures if shapes.holds_in_closure(rule)]
+    if not shapes.are_transitive(closing):
+        closing = []
+    taken = {rule.rule for rule in closing}
+    extending = [c for c in chains if c.rule not in taken and name in (c.word[0], c.word[-1]) and _fits(name, c)]
+    tc = _self_group("tc", name, closing, [])
+    linear = _self_group("linear", name, [], [c for c in extending if len(c.word) == 2])
+    whole = _self_group("rch", name, closing, extending)
+    candidates = [linear if linear.rules == whole.rules else whole, tc, linear]
+    if tc.rules == whole.rules:
+        candidates = [tc]
+    return next((group for group in candidates if group.rules and group.kind in kinds), None)
+
+
+def _fits(name: str, chain: Chain) -> bool:
+    """Whether a word extends paths of the head on one side, or joins two of them: the head stands at its ends only."""
+    return len(chain.word) > 1 and name not in chain.word[1:-1]
+
+
+def _self_group(kind: str, name: str, closing: list[Pure], extending: list[Chain]) -> _Group:
+    """The group of a head with paths `before* (head) after*`, joined where a rule joins two."""
+    before, after = 0, 1
+    edges: list[tuple[int, shapes.Word, int]] = [(before, (name,), after)]
+    if closing:
+        edges.append((after, (), before))
+    for c in extending:
+        if c.word[0] == c.word[-1] == name:
+            edges.append((after, c.word[1:-1], before))
+        elif c.word[0] == name:
+            edges.append((after, c.word[1:], after))
+        else:
+            edges.append((before, c.word[:-1], before))
+    rules = frozenset((*(rule.rule for rule in closing), *(c.rule for c in extending)))
+    reads = frozenset(letter for c in extending for letter in c.word) - {name}
+    sketch = Sketch(2, tuple(edges), {name: (before, after)})
+    return _Group(kind, (name,), rules, sketch, reads, _reason(kind, name, closing, extending))
+
+
+def _reason(kind: str, name: str, closing: list[Pure], extending: list[Chain]) -> str:
+    left = _quoted(c.word[0] for c in extending if c.word[-1] == name and c.word[0] != name)
+    right = _quoted(c.word[-1] for c in extending if c.word[0] == name and c.word[-1] != name)
+    grows = [f"{letters} at its {end}" for letters, end in ((left, "start"), (right, "end")) if letters]
+    says = [f"`{name}` is transitive"] if closing else []
+    if kind == "linear" or (grows and all(len(c.word) == 2 for c in extending)):
+        says.append(f"{'it' if closing else f'`{name}`'} is extended by {' and '.join(grows)}")
+    elif extending:
+        says.append(f"the chains of `{name}` are regular")
+    return ", ".join(says)
+
+
+# -------------------------------------------------------------------------------------------------- modules
+
+
+def _paths(groups: list[_Group], kinds: frozenset[str]) -> list[Module]:
+    """The groups as modules; those that read each other one way become one, if that is wanted and stays small."""
+    modules = []
+    for bundle in _bundles(groups) if "rch" in kinds else [[group] for group in groups]:
+        try:
+            modules.append(_module(bundle))
+        except TooLarge:
+            modules += _one_by_one(bundle)
+    return modules
+
+
+def _one_by_one(bundle: list[_Group]) -> list[Module]:
+    modules = []
+    for group in bundle:
+        try:
+            modules.append(_module([group]))
+        except TooLarge:
+            continue
+    return modules
+
+
+def _bundles(groups: list[_Group]) -> list[list[_Group]]:
+    """Groups to be put together, each after those whose heads its words have."""
+    leader = {head: group.heads[0] for group in groups for head in group.heads}
+    by_leader = {group.heads[0]: group for group in groups}
+    reads = {name: [leader[read] for read in group.reads if read in leader] for name, group in by_leader.items()}
+    circles = arrange(reads)
+    # In a circle no language can be written out in terms of another: its groups exchange facts instead.
+    circular = {name for circle in circles if len(circle) > 1 for name in circle}
+    bundle_of = {name: frozenset((name,)) for name in reads}
+    for name, others in reads.items():
+        for other in others:
+            if name not in circular and other not in circular:
+                merged = bundle_of[name] | bundle_of[other]
+                bundle_of.update(dict.fromkeys(merged, merged))
+    order = [name for circle in circles for name in circle]
+    return [[by_leader[name] for name in order if name in bundle] for bundle in dict.fromkeys(bundle_of.values())]
+
+
+def _module(bundle: list[_Group]) -> Module:
+    known: dict[str, Deterministic] = {}
+    for group in bundle:
+        known.update(languages(group.sketch, known))
+    heads = tuple(head for group in bundle for head in group.heads)
+    rules = frozenset[int]().union(*(group.rules for group in bundle))
+    kind = bundle[0].kind if len(bundle) == 1 else "rch"
+    return Module(kind, heads, rules, "; ".join(group.reason for group in bundle), automaton(known))
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return " and ".join(f"`{name}`" for name in dict.fromkeys(names))
