@@ -35,6 +35,7 @@ from sempre.diagnostics import BackendError, DataError, ProgramError, StateError
 from sempre.engine import STRATEGIES, Engine, EpochResult, Progress
 from sempre.ingest import encode_rows, is_spark_frame
 from sempre.lang.parser import parse, parse_atom
+from sempre.modules.find import partition, wanted_kinds
 from sempre.plan.equivalence import close_equivalences
 from sempre.results import Decoder
 
@@ -270,7 +271,7 @@ class Database:
         self._made_border: Border | None = None
         checked = close_equivalences(self.program.checked)
         self._backend = LocalBackend(checked, threads)
-        self._engine = Engine(checked, self._backend, strategy, progress)
+        self._engine = Engine(checked, self._backend, strategy, progress, partition(checked, wanted_kinds(modules)))
         self._decoder = Decoder(self._backend.values, checked.types)
         self._closed = False
 

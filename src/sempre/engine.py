@@ -21,6 +21,7 @@ from sempre.maintain.planning import Plans
 from sempre.maintain.ranked import Ranked
 from sempre.maintain.recompute import Recompute
 from sempre.maintain.strategy import Change, Outcome, Strategy, Work
+from sempre.modules.spec import Module
 from sempre.plan.backend import Backend, Rows, Version
 from sempre.plan.ops import relations_of
 
@@ -109,6 +110,7 @@ class Engine:
     backend: Backend
     strategy: str = "auto"
     progress: Callable[[Progress], None] | None = None
+    modules: Mapping[int, tuple[Module, ...]] = field(default_factory=dict)
     snapshot: Snapshot = field(init=False)
     plans: Plans = field(init=False)
 
@@ -145,6 +147,7 @@ class Engine:
             before.explicit,
             pending.changes,
             _no_round,
+            modules=self.modules,
         )
         memories: dict[int, Any] = {}
         reports = []

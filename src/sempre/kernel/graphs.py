@@ -10,6 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sempre.kernel.join import distinct
+
 Nodes: TypeAlias = NDArray[np.int64]
 Edges: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -59,7 +61,7 @@ def reachable(n: int, edges: Edges, nodes: Nodes) -> Mask:
         _, heads = leaving(edges, front)
         heads = heads[~found[heads]]
         found[heads] = True
-        front = np.unique(heads)
+        front = distinct(heads)
     return found
 
 
@@ -94,7 +96,7 @@ def levels(n: int, tails: Nodes, heads: Nodes) -> Nodes:
         depth += 1
         _, before = leaving(backward, front)
         np.subtract.at(left, before, 1)
-        front = np.unique(before[left[before] == 0])
+        front = distinct(before[left[before] == 0])
     return level
 
 

@@ -37,16 +37,19 @@ from sempre.kernel.graphs import (
     reversed_edges,
     strong_components,
 )  # fmt: skip
+from sempre.kernel.join import distinct
 
-Blocks: TypeAlias = Iterator[tuple[Nodes, Nodes]]
+# Pairs with the tails run-length encoded: every tail belongs to so many heads, in order.
+Block: TypeAlias = tuple[Nodes, Nodes, Nodes]
+Blocks: TypeAlias = Iterator[Block]
 Bits: TypeAlias = NDArray[np.uint64]
 
 WORD = 64
 NONE: Edges = np.empty(0, np.int64)
 # Words of bits that are gathered at a time, and words that are spread out into pairs at a time: both should stay in
 # the cache, and in memory that the process has already.
-GATHER_WORDS = 1 << 18
-WRITE_WORDS = 1 << 16
+GATHER_WORDS = 1 << 17
+WRITE_WORDS = 1 << 13
 # Sources that are searched from at a time.
 SEARCH_SOURCES = 1 << 12
 # Up to this many edges are added one after the other; more of them in one sweep.
@@ -55,7 +58,9 @@ FEW_EDGES = 16
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs of nodes in blocks, made while they are read, once; `size` is how many there are, None when not known.
+    """Pairs of nodes in blocks of (tails, counts, heads), made while they are read, once.
+
+    `size` is how many there are, None when not known.
 
     Whatever they tell of has happened before they are read.
     """
@@ -186,7 +191,7 @@ class Matrix:
         chief[label] = nodes
         order = np.argsort(label, kind="stable")
         _or_rows(rows, chief[label[order]], rows, nodes[order])
-        across = np.unique(edges_of(label[tails], label[heads]))
+        across = distinct(edges_of(label[tails], label[heads]))
         tails, heads = ends(across)
         apart = tails != heads
         tails, heads = tails[apart], heads[apart]
@@ -243,11 +248,14 @@ def _spread(nodes: Nodes, rows: Bits) -> Blocks:
         if not words.size:
             continue
         # Only words with a bit in them are spread out, one byte a bit.
-        spread = np.unpackbits(part.reshape(-1)[words].view(np.uint8), bitorder="little").view(np.bool_)
-        at = np.flatnonzero(spread)
+        bits = part.reshape(-1)[words]
+        spread = np.unpackbits(bits.view(np.uint8), bitorder="little").view(np.bool_)
+        counts = np.bitwise_count(bits).astype(np.int64)
         row, word = np.divmod(words, part.shape[1])
-        which = at >> 6
-        yield nodes[begin + row].take(which), (word * WORD).take(which) + (at & (WORD - 1))
+        heads = np.flatnonzero(spread)
+        heads &= WORD - 1
+        heads += (word * WORD).repeat(counts)
+        yield nodes[begin + row], counts, heads
 
 
 def _united(edges: Edges, more: Edges) -> Edges:
@@ -295,14 +303,15 @@ class Search:
             lost = np.setdiff1d(lost, _joined(self._reach(kept, part)), assume_unique=True)
             if not exact:
                 lost = self._only_through(lost, before, tails, heads)
-            yield ends(lost)
+            tails_, heads_ = ends(lost)
+            yield tails_, np.ones(tails_.size, np.int64), heads_
 
     def holds(self, tails: Nodes, heads: Nodes) -> Mask:
         sources = np.unique(tails)
         found = np.zeros(tails.size, np.bool_)
         pairs = edges_of(tails, heads)
-        for part in self._reach(self._edges, sources):
-            found |= np.isin(pairs, edges_of(*part))
+        for tails, counts, heads in self._reach(self._edges, sources):
+            found |= np.isin(pairs, edges_of(tails.repeat(counts), heads))
         return found
 
     def _reaching(self, nodes: Nodes) -> Nodes:
@@ -322,7 +331,7 @@ class Search:
         for tail, head in zip(tails.tolist(), heads.tolist(), strict=True):
             sources = np.flatnonzero(reachable(self._n, backward, np.array([tail])))
             targets = np.flatnonzero(reachable(self._n, edges, np.array([head])))
-            yield sources.repeat(targets.size), np.tile(targets, sources.size)
+            yield sources, np.full(sources.size, targets.size), np.tile(targets, sources.size)
 
     def _reach(self, edges: Edges, sources: Nodes) -> Blocks:
         """All pairs from the sources."""
@@ -334,13 +343,13 @@ class Search:
                 rows, nodes = loops.reach(starts, edges & HEAD_MASK, part)
             else:
                 rows, nodes = ends(_search(edges, part))
-            yield part[rows], nodes
+            yield part[rows], np.ones(rows.size, np.int64), nodes
 
 
 def _search(edges: Edges, sources: Nodes) -> Edges:
     """All (position of the source, node) pairs, found front by front."""
     rows, heads = leaving(edges, sources)
-    front = np.unique(edges_of(rows, heads))
+    front = distinct(edges_of(rows, heads))
     seen = front
     while front.size:
         rows, nodes = ends(front)
@@ -352,8 +361,8 @@ def _search(edges: Edges, sources: Nodes) -> Edges:
 
 def _joined(blocks: Blocks) -> Edges:
     """Pairs as sorted distinct edges."""
-    parts = [edges_of(tails, heads) for tails, heads in blocks]
-    return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+    parts = [edges_of(tails.repeat(counts), heads) for tails, counts, heads in blocks]
+    return distinct(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
 
 class Components:
@@ -372,7 +381,7 @@ class Components:
         before = self._labels
         self._edges = _united(self._edges, edges)
         tails, heads = ends(edges)
-        ours = np.unique(np.concatenate((tails, heads)))
+        ours = distinct(np.concatenate((tails, heads)))
         labels = np.where(before < 0, np.arange(before.size), before)
         merged = components(before.size, labels[tails], labels[heads])
         after = before.copy()
@@ -408,7 +417,7 @@ class Components:
         tails, heads = ends(edges)
         mine = inside[tails]
         tails, heads = tails[mine], heads[mine]
-        alive = np.unique(np.concatenate((tails, heads)))
+        alive = distinct(np.concatenate((tails, heads)))
         after[alive] = components(after.size, tails, heads)[alive]
         return after
 
@@ -438,7 +447,7 @@ def _partners(members: Nodes, begins: Nodes, wanted: Nodes, skips: Nodes, skippe
         if rows.size:
             partner = begins[rows] + np.arange(rows.size) - (here.cumsum() - here).repeat(here)
             partner += np.where(partner >= skips[rows], skipped[rows], 0)
-            yield members[rows], members[partner]
+            yield members[at : at + here.size], here, members[partner]
 
 
 def _stretches(fresh: Mask) -> tuple[Nodes, Nodes]:

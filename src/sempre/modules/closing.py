@@ -37,7 +37,7 @@ class Closing:
     def __init__(self, module: Module, backend: Backend) -> None:
         self.module = module
         self._backend = backend
-        self._graph = Graph(module)
+        self.graph = Graph(module)
         self.backbone: dict[str, Version] = {head: backend.empty(head) for head in module.heads}
         self.letters = module.letters
 
@@ -45,17 +45,17 @@ class Closing:
         """Go on from an earlier epoch. `others` are the letters that are not heads, as they were then."""
         self.backbone = dict(kept.backbone)
         if kept.graph.stamp is kept.stamp:
-            self._graph = kept.graph
+            self.graph = kept.graph
             # Until the epoch is done the graph belongs to nobody: if it fails, the next one makes it again.
-            self._graph.stamp = None
+            self.graph.stamp = None
             return
         standing = {**others, **self.backbone}
-        self._graph.add({letter: self._facts(version.rows()) for letter, version in standing.items()})
+        self.graph.add({letter: self._facts(version.rows()) for letter, version in standing.items()})
 
     def kept(self) -> Kept:
         """What the next epoch starts from."""
-        self._graph.stamp = object()
-        return Kept(self.backbone, self._graph, self._graph.stamp)
+        self.graph.stamp = object()
+        return Kept(self.backbone, self.graph, self.graph.stamp)
 
     def add(self, told: Told, present: Callable[[str], View]) -> dict[str, Rows]:
         """The facts of heads that come with these, themselves included. `present` has those that are there."""
@@ -64,14 +64,14 @@ class Closing:
         answer: dict[str, list[Rows]] = {}
         for letter, rows in told.items():
             if letter in self.backbone:
-                derived = self._graph.holds(letter, self._facts(rows))
+                derived = self.graph.holds(letter, self._facts(rows))
                 if derived.any():
                     answer[letter] = [backend.chosen(rows, derived)]
                     rows = backend.chosen(rows, ~derived)
                 self.backbone[letter] = self.backbone[letter].adding(rows)
             news[letter] = self._facts(rows)
-        for head, rows in self._collected(self._graph.add(news)).items():
-            fresh = rows if self._graph.is_exact else backend.difference(rows, present(head))
+        for head, rows in self._collected(self.graph.add(news)).items():
+            fresh = rows if self.graph.is_exact else backend.difference(rows, present(head))
             answer.setdefault(head, []).append(fresh)
         return {head: backend.union(parts) for head, parts in answer.items()}
 
@@ -89,7 +89,7 @@ class Closing:
         while told:
             given, derived = self._forget(told)
             told = {}
-            for head, rows in self._collected(self._graph.remove(given, facts, derived)).items():
+            for head, rows in self._collected(self.graph.remove(given, facts, derived)).items():
                 safe, lost = holds(head, rows)
                 if len(safe):
                     self._entrust(head, safe)
@@ -107,12 +107,8 @@ class Closing:
         for head in self.module.heads:
             if len(dead[head]):
                 rows = dead[head].rows()
-                found[head] = self._backend.chosen(rows, self._graph.holds(head, self._facts(rows)))
+                found[head] = self._backend.chosen(rows, self.graph.holds(head, self._facts(rows)))
         return {head: rows for head, rows in found.items() if len(rows)}
-
-    def derives(self, head: str, rows: Rows) -> Rows:
-        """The facts of a head among these that do not follow from the module's paths."""
-        return self._backend.chosen(rows, ~self._graph.holds(head, self._facts(rows)))
 
     def _forget(self, told: Told) -> tuple[dict[str, Facts], dict[str, Facts]]:
         """Take facts out of the backbone; those that were not in it were derived."""
@@ -133,7 +129,7 @@ class Closing:
         """Take facts into the backbone that lost their paths but hold from outside."""
         fresh = self._backend.difference(rows, self.backbone[head])
         self.backbone[head] = self.backbone[head].adding(fresh)
-        self._graph.add({head: self._facts(fresh)})
+        self.graph.add({head: self._facts(fresh)})
 
     def _facts(self, rows: Rows) -> Facts:
         tails, heads = self._backend.columns(rows)

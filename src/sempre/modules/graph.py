@@ -6,7 +6,7 @@ pair of a value in its start state and one in a final state that a path connects
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sempre.kernel.graphs import Edges, Nodes, edges_of
+from sempre.kernel.join import distinct
 from sempre.kernel.reach import Components, Matrix, Pairs, Reach, Search
 from sempre.modules.spec import Module, closure
 
@@ -72,8 +73,8 @@ class Graph:
         edges = self._edges(facts)
         if self._behind is not None:
             edges = self._behind.remove(edges)
-        given = None if trusted is None else _distinct(self._edges(trusted))
-        derived = _distinct(self._edges(also))
+        given = None if trusted is None else distinct(self._edges(trusted))
+        derived = distinct(self._edges(also))
         return self._facts(self._reach.remove(edges, given, derived)) if edges.size or derived.size else {}
 
     def holds(self, head: str, facts: Facts) -> NDArray[np.bool_]:
@@ -91,10 +92,11 @@ class Graph:
         return found
 
     def _edges(self, facts: Mapping[str, Facts]) -> Edges:
-        """The distinct edges of some facts, sorted."""
+        """The edges of some facts; sorted and distinct, unless facts behind them are counted."""
         states = self._paths.states
+        self._numbers.take([column for columns in facts.values() for column in columns])
         numbered = {
-            letter: (self._numbers.of(tails) * states, self._numbers.of(heads) * states)
+            letter: (self._numbers.known(tails) * states, self._numbers.known(heads) * states)
             for letter, (tails, heads) in facts.items()
         }
         parts = [
@@ -105,18 +107,18 @@ class Graph:
         if not parts:
             return np.empty(0, np.int64)
         edges = np.concatenate(parts)
-        edges.sort()
-        return edges if self._behind is not None else _distinct(edges)
+        return edges if self._behind is not None else distinct(edges)
 
     def _facts(self, pairs: Pairs) -> dict[str, Found]:
         """What pairs of nodes mean, by head."""
         values = self._numbers.values
         if self._paths.states == 1:
             (head,) = self._paths.starts
-            return {head: Found(pairs.size, ((values[tails], values[heads]) for tails, heads in pairs.blocks))}
+            blocks = ((values[tails].repeat(counts), values[heads]) for tails, counts, heads in pairs.blocks)
+            return {head: Found(pairs.size, blocks)}
         found: dict[str, list[Facts]] = {}
-        for tails, heads in pairs.blocks:
-            tail, tail_state = np.divmod(tails, self._paths.states)
+        for tails, counts, heads in pairs.blocks:
+            tail, tail_state = np.divmod(tails.repeat(counts), self._paths.states)
             end, end_state = np.divmod(heads, self._paths.states)
             for head, start in self._paths.starts.items():
                 finals = np.zeros(self._paths.states, np.bool_)
@@ -125,14 +127,6 @@ class Graph:
                 if mine.size:
                     found.setdefault(head, []).append((values[tail[mine]], values[end[mine]]))
         return {head: Found(sum(part[0].size for part in parts), iter(parts)) for head, parts in found.items()}
-
-
-def _distinct(edges: Edges) -> Edges:
-    """Sorted edges without repetition."""
-    if edges.size < 2:
-        return edges
-    fresh = np.concatenate(([True], edges[1:] != edges[:-1]))
-    return edges if fresh.all() else edges[fresh]
 
 
 class _Numbers:
@@ -153,21 +147,16 @@ class _Numbers:
         at = np.minimum(self._sorted.searchsorted(column), self._sorted.size - 1)
         return np.asarray(np.where(self._sorted[at] == column, self._numbers[at], -1))
 
-    def of(self, column: Column) -> Nodes:
-        """The numbers of values; those that have none get one."""
-        found = self.known(column)
-        missing = found < 0
-        if missing.any():
-            self._take(np.unique(column[missing]))
-            found = self.known(column)
-        return found
-
-    def _take(self, fresh: Column) -> None:
-        at = self._sorted.searchsorted(fresh)
-        numbers = np.arange(self.values.size, self.values.size + fresh.size)
-        self.values = np.concatenate((self.values, fresh))
-        self._sorted = np.insert(self._sorted, at, fresh)
-        self._numbers = np.insert(self._numbers, at, numbers)
+    def take(self, columns: Sequence[Column]) -> None:
+        """Number the values that have no number yet."""
+        missing = [column[self.known(column) < 0] for column in columns]
+        fresh = distinct(np.concatenate([np.empty(0, np.int64), *missing]))
+        if fresh.size:
+            at = self._sorted.searchsorted(fresh)
+            numbers = np.arange(self.values.size, self.values.size + fresh.size)
+            self.values = np.concatenate((self.values, fresh))
+            self._sorted = np.insert(self._sorted, at, fresh)
+            self._numbers = np.insert(self._numbers, at, numbers)
 
 
 class _Counts:
