@@ -71,7 +71,7 @@ class Closing:
                 self.backbone[letter] = self.backbone[letter].adding(rows)
             news[letter] = self._facts(rows)
         for head, rows in self._collected(self.graph.add(news)).items():
-            fresh = rows if self.graph.is_exact else backend.difference(rows, present(head))
+            fresh = rows if self.graph.is_exact(head) else backend.difference(rows, present(head))
             answer.setdefault(head, []).append(fresh)
         return {head: backend.union(parts) for head, parts in answer.items()}
 

@@ -47,10 +47,9 @@ class Graph:
         # Where two relations can be the same step, an edge stays until the last fact behind it goes.
         self._behind = _Counts() if len(set(between)) < len(between) else None
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether what is added becomes reachable only then."""
-        return not isinstance(self._reach, Search)
+    def is_exact(self, head: str) -> bool:
+        """Whether `add` and `remove` find no fact of a head that was true before, or is true after."""
+        return len(self._paths.finals[head]) == 1 and not isinstance(self._reach, Search)
 
     def add(self, facts: Mapping[str, Facts]) -> dict[str, Found]:
         """The facts of heads that become true with these."""
