@@ -111,6 +111,7 @@ class Engine:
     strategy: str = "auto"
     progress: Callable[[Progress], None] | None = None
     modules: Mapping[int, tuple[Module, ...]] = field(default_factory=dict)
+    debug: bool = False
     snapshot: Snapshot = field(init=False)
     plans: Plans = field(init=False)
 
@@ -148,6 +149,7 @@ class Engine:
             pending.changes,
             _no_round,
             modules=self.modules,
+            debug=self.debug,
         )
         memories: dict[int, Any] = {}
         reports = []

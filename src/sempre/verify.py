@@ -16,6 +16,7 @@ from sempre.engine import Engine, Snapshot
 from sempre.maintain.auto import Chosen
 from sempre.maintain.dredc import Counters, count_nonrecursive, count_recursive
 from sempre.maintain.iterations import ByIteration, Level, Levels
+from sempre.maintain.modular import Exchange, Partitioned
 from sempre.maintain.ranked import Ranks, ungrounded_facts
 from sempre.maintain.states import Below
 from sempre.maintain.strategy import Work
@@ -103,6 +104,8 @@ class _Comparison:
             memory = snapshot.memories.get(stratum.index)
             if isinstance(memory, Chosen):
                 memory = memory.memory
+            if isinstance(memory, Partitioned):
+                stratum, memory = Exchange(work, stratum, memory.modules).generic, memory.counters
             if isinstance(memory, Ranks) and not self._found:
                 self._ranks(work, stratum, memory)
             elif isinstance(memory, Counters):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sempre.analysis.model import NormalRule, Stratum
-from sempre.maintain.modular import Exchange, Partitioned
+from sempre.maintain.modular import Partitioned, exchange_of
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.states import STANDING, Below
 from sempre.maintain.strategy import Outcome, Work
@@ -44,7 +44,7 @@ class DRedC:
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
         modules = memory.modules if isinstance(memory, Partitioned) else work.modules.get(stratum.index, ())
-        exchange = Exchange(work, stratum, modules if work.backend.has_modules else ())
+        exchange = exchange_of(work, stratum, modules if work.backend.has_modules else ())
         counters = memory.counters if isinstance(memory, Partitioned) else memory
         update = StratumUpdate(work, exchange.generic, exchange=exchange)
         if isinstance(memory, Partitioned):

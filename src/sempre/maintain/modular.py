@@ -198,6 +198,15 @@ class Exchange:
         return found
 
 
+def exchange_of(work: Work, stratum: Stratum, modules: Sequence[Module]) -> Exchange:
+    """The modules of a stratum, ready to take turns."""
+    if work.debug and modules:
+        from sempre.maintain.bounds import Watched
+
+        return Watched(work, stratum, modules)
+    return Exchange(work, stratum, modules)
+
+
 def worthwhile(work: Work, modules: Iterable[Module], start: Mapping[str, Rows]) -> list[Module]:
     """The modules that are expected to pay, given the first facts of the stratum.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sempre.analysis.model import Stratum
-from sempre.maintain.modular import Exchange, worthwhile
+from sempre.maintain.modular import exchange_of, worthwhile
 from sempre.maintain.seminaive import Fixpoint, first_facts
 from sempre.maintain.strategy import Change, Outcome, Work, difference
 from sempre.modules.spec import Module
@@ -46,7 +46,7 @@ def materialize_with(
     # Indexes that the plans asked for are kept for the strata to come.
     work.new.update({name: version for name, version in state.items() if name not in relations})
     state.update({name: backend.empty(name) for name in relations})
-    exchange = Exchange(work, stratum, worthwhile(work, modules, start))
+    exchange = exchange_of(work, stratum, worthwhile(work, modules, start))
     exchange.start()
     fixpoint = Fixpoint(backend, work.plans, work.program, exchange, work.on_round, walking)
     fixpoint.run(state, start)

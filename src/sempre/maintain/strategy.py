@@ -41,6 +41,7 @@ class Work:
     `explicit` has the explicit facts of every relation after the epoch, `explicit_before` those before it,
     `explicit_changes` the difference.
     `modules` are the rules of each stratum that have an algorithm of their own, by the stratum's index.
+    With `debug` they are held against their bounds while they work.
     `notes` says what strategies decided on the way. `on_round` is told the stratum's rounds as they happen, and may
     raise to abandon the epoch.
     """
@@ -57,6 +58,7 @@ class Work:
     changes: dict[str, Change] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     modules: Mapping[int, tuple[Module, ...]] = field(default_factory=dict)
+    debug: bool = False
 
 
 @dataclass(frozen=True, slots=True)
