@@ -22,8 +22,10 @@ from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
 from sempre.diagnostics import StateError
 from sempre.modules import shapes
 from sempre.modules.automata import Deterministic, Sketch, TooLarge, automaton, languages
+from sempre.modules.sequences import Sequenced, sequence_module, with_neighbors
 from sempre.modules.shapes import Chain, Pure
 from sempre.modules.spec import Module
+from sempre.plan.equivalence import close_equivalences
 
 PATH_KINDS = ("tc", "stc", "linear", "rch")
 KINDS = (*PATH_KINDS, "seq")
@@ -43,14 +45,36 @@ def wanted_kinds(modules: str | Iterable[str]) -> frozenset[str]:
     return frozenset(names)
 
 
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """A program as it is evaluated, its modules by stratum, and rules that wait until somebody reads their relation."""
+
+    program: CheckedProgram
+    modules: Mapping[int, tuple[Module, ...]]
+    deferred: Mapping[str, NormalRule]
+
+
+def modularize(program: CheckedProgram, wanted: str | Iterable[str] = "auto") -> Partitioned:
+    """The program with its equivalences as rules and its successor rules reading neighbors, and its modules."""
+    kinds = wanted_kinds(wanted)
+    closed = close_equivalences(program)
+    sequenced = with_neighbors(closed) if "seq" in kinds else Sequenced(closed, {})
+    return Partitioned(sequenced.program, partition(sequenced.program, kinds), sequenced.deferred)
+
+
 def partition(program: CheckedProgram, wanted: str | Collection[str] = "auto") -> dict[int, tuple[Module, ...]]:
     """The modules of each stratum that has some, by its index.
 
     Expects equivalences as rules, and rules numbered by their place in the program.
     """
     kinds = wanted_kinds(wanted)
-    found = {stratum.index: _modules(program, stratum, kinds) for stratum in program.strata if stratum.recursive}
-    return {index: modules for index, modules in found.items() if modules}
+    found: dict[int, tuple[Module, ...]] = {}
+    for stratum in program.strata:
+        sequence = sequence_module(program, stratum)
+        modules = _modules(program, stratum, kinds) if sequence is None else (sequence,)
+        if modules:
+            found[stratum.index] = modules
+    return found
 
 
 @dataclass(frozen=True, slots=True)
