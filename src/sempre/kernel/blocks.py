@@ -7,7 +7,6 @@ always the next one, and old versions stay as they were.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -28,15 +27,15 @@ class Blocks:
 
     __slots__ = ("_blocks", "_firsts", "size")
 
-    def __init__(self, blocks: Iterable[Keys], like: Keys) -> None:
-        self._blocks = [block for block in blocks if block.size]
-        self._firsts = np.array([block[0] for block in self._blocks], like.dtype)
-        self.size = sum(block.size for block in self._blocks)
+    def __init__(self, blocks: list[Keys], firsts: Keys, size: int) -> None:
+        self._blocks = blocks
+        self._firsts = firsts
+        self.size = size
 
     @staticmethod
     def of(keys: Keys) -> Blocks:
         """A set of sorted distinct keys."""
-        return Blocks(_cut(keys), keys)
+        return Blocks(_cut(keys), keys[::BLOCK_KEYS].copy(), keys.size)
 
     def __len__(self) -> int:
         return self.size
@@ -52,16 +51,20 @@ class Blocks:
             if minus.size:
                 left = np.delete(left, left.searchsorted(minus))
             return Blocks.of(join.merge(left, plus) if plus.size else left)
-        blocks: list[list[Keys] | Keys] = list(self._blocks)
-        for home, coming, going in self._touched(plus, minus):
-            keys = self._blocks[home]
+        blocks, firsts = list(self._blocks), self._firsts.copy()
+        # From the last block on, so that the numbers of those to come stay what they are.
+        for home, coming, going in reversed(self._touched(plus, minus)):
+            keys = blocks[home]
             if going.size:
                 keys = np.delete(keys, keys.searchsorted(going))
             if coming.size:
                 keys = np.insert(keys, keys.searchsorted(coming), coming)
-            blocks[home] = _cut(keys) if keys.size > 2 * BLOCK_KEYS else keys
-        whole = [b for block in blocks for b in (block if isinstance(block, list) else (block,))]
-        return Blocks(whole, self._firsts)
+            if 0 < keys.size <= 2 * BLOCK_KEYS:
+                blocks[home], firsts[home] = keys, keys[0]
+            else:
+                blocks[home : home + 1] = _cut(keys)
+                firsts = np.concatenate((firsts[:home], keys[::BLOCK_KEYS], firsts[home + 1 :]))
+        return Blocks(blocks, firsts, self.size + plus.size - minus.size)
 
     def _touched(self, plus: Keys, minus: Keys) -> list[tuple[int, Keys, Keys]]:
         """The blocks that a change touches, each with its part of it."""
