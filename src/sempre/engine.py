@@ -71,6 +71,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class StratumReport:
+    """How a stratum was brought up to date; that of neighbors goes by the name of what is sorted."""
+
     relations: tuple[str, ...]
     strategy: str
     rounds: int
@@ -239,7 +241,7 @@ class Engine:
         work.new.update(outcome.versions)
         work.changes.update({name: change for name, change in outcome.changes.items() if change})
         report = StratumReport(
-            stratum.relations,
+            (strategy.order.source,) if isinstance(strategy, Sequence) else stratum.relations,
             outcome.how or strategy.name,
             outcome.rounds,
             time.perf_counter() - began,

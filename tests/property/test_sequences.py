@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -67,10 +68,12 @@ def epochs_of(name: str, kind: str, dice: random.Random, number: int = 6) -> lis
         minus = set(dice.sample(sorted(have), min(len(have), dice.choice((0, 1, 3, 12)))))
         insert: Facts = {"ev": plus}
         delete: Facts = {"ev": minus}
-        if name == "helper" and dice.random() < 0.3:
-            low, high = dice.choice(VALUES[kind]), dice.choice(VALUES[kind])
-            (insert if dice.random() < 0.7 else delete)["between"] = {(dice.choice("abc"), low, high)}
         have = (have - minus) | plus
+        if name == "helper":
+            group = dice.choice("abc")
+            pairs = list(pairwise(sorted(time for time, other in have if other == group)))
+            chosen: set[Row] = {(group, *pair) for pair in dice.sample(pairs, min(len(pairs), 2))}
+            (insert if dice.random() < 0.7 else delete)["between"] = chosen
         epochs.append((insert, delete))
     return epochs
 
