@@ -30,7 +30,9 @@ Changes = tuple[Facts, Facts]  # (insert, delete); deletions come first
 
 def database(program: s.Program, strategy: str) -> Any:
     """A new database for the program."""
-    return sempre.Database(sempre.Program(to_text(program)), strategy=strategy)
+    db = sempre.Database(sempre.Program(to_text(program)), strategy=strategy)
+    db._engine.debug = True
+    return db
 
 
 @contextmanager

@@ -14,9 +14,11 @@ from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.maintain.auto import Chosen
-from sempre.maintain.dredc import Counters
+from sempre.maintain.dredc import Counters, count_recursive
 from sempre.maintain.iterations import Levels
+from sempre.maintain.modular import Exchange, Partitioned
 from sempre.maintain.ranked import Ranks, ungrounded_facts
+from sempre.maintain.states import Below
 from sempre.verify import _standing
 from tests.oracle.counters import Counts
 from tests.oracle.naive import Facts
@@ -49,6 +51,9 @@ def check_memories(db: Any, truth: Truth, where: str) -> int:
         memory = memories[stratum.index]
         if isinstance(memory, Chosen):
             memory = memory.memory
+        if isinstance(memory, Partitioned):
+            compared += _check_partitioned(db, memory, stratum, truth, where)
+            continue
         if isinstance(memory, Ranks):
             compared += _check_ranks(db, memory, stratum, truth.facts, where)
             continue
@@ -59,6 +64,23 @@ def check_memories(db: Any, truth: Truth, where: str) -> int:
                 given = truth.explicit.get(name, set())
                 compared += _check_levels(db, memory, name, truth.iterations[name], given, where)
     return compared
+
+
+def _check_partitioned(db: Any, memory: Partitioned, stratum: Stratum, truth: Truth, where: str) -> int:
+    """`nonrec` is as without modules; `rec` has only what rules outside of the modules derive."""
+    if memory.counters is None:
+        return 0
+    work = _standing(db._engine)
+    generic = Exchange(work, stratum, memory.modules).generic
+    own = {name: work.new[name] for name in stratum.relations}
+    again = count_recursive(work, generic, own, Below(work, generic), old=False)
+    for name in stratum.relations:
+        nonrec = numbers(db, name, memory.counters.nonrec[name].entries())
+        expected = {row: n for row, (n, _) in truth.instances[name].items() if n}
+        assert nonrec == expected, f"nonrec of {name} {where}"
+        rec, wanted = (numbers(db, name, tally[name].entries()) for tally in (memory.counters.rec, again))
+        assert rec == wanted, f"rec of {name} {where}"
+    return sum(len(truth.facts[name]) for name in stratum.relations)
 
 
 def _check_ranks(db: Any, memory: Ranks, stratum: Stratum, result: Facts, where: str) -> int:
@@ -130,6 +152,8 @@ def everything(db: Any) -> dict[str, dict[str, Any]]:
 def _counters(db: Any, memory: Any, name: str) -> Iterator[tuple[str, Numbers]]:
     if isinstance(memory, Chosen):
         memory = memory.memory
+    if isinstance(memory, Partitioned):
+        memory = memory.counters
     if memory is None or isinstance(memory, Ranks):
         return  # ranks depend on history: what they must do is checked after every epoch
     if isinstance(memory, Counters):

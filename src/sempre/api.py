@@ -272,7 +272,7 @@ class Database:
         parts = modularize(self.program.checked, modules)
         checked = parts.program
         self._backend = LocalBackend(checked, threads)
-        self._engine = Engine(checked, self._backend, strategy, progress, parts.modules, parts.deferred)
+        self._engine = Engine(checked, self._backend, strategy, progress, parts.modules, deferred=parts.deferred)
         self._decoder = Decoder(self._backend.values, checked.types)
         self._closed = False
 

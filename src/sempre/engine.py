@@ -118,6 +118,7 @@ class Engine:
     strategy: str = "auto"
     progress: Callable[[Progress], None] | None = None
     modules: Mapping[int, tuple[Module, ...]] = field(default_factory=dict)
+    debug: bool = False
     deferred: Mapping[str, NormalRule] = field(default_factory=dict)
     snapshot: Snapshot = field(init=False)
     plans: Plans = field(init=False)
@@ -172,6 +173,8 @@ class Engine:
             before.explicit,
             pending.changes,
             _no_round,
+            modules=self.modules,
+            debug=self.debug,
         )
         memories: dict[int, Any] = {}
         reports = []

@@ -16,6 +16,7 @@ from sempre.engine import Engine, Snapshot
 from sempre.maintain.auto import Chosen
 from sempre.maintain.dredc import Counters, count_nonrecursive, count_recursive
 from sempre.maintain.iterations import ByIteration, Level, Levels
+from sempre.maintain.modular import Exchange, Partitioned
 from sempre.maintain.ranked import Ranks, ungrounded_facts
 from sempre.maintain.states import Below
 from sempre.maintain.strategy import Work
@@ -94,7 +95,9 @@ class _Comparison:
 
     def run(self) -> Verification:
         engine, snapshot = self._engine, self._engine.snapshot
-        again = Engine(engine.program, engine.backend, "recompute")
+        # Neighbors by their own rule would take quadratic time; sorting again shares nothing with an update.
+        sorting = {index: found for index, found in engine.modules.items() if found[0].order is not None}
+        again = Engine(engine.program, engine.backend, "recompute", modules=sorting)
         again.apply({name: version.rows() for name, version in snapshot.explicit.items() if len(version)}, {})
         for name in engine.program.relations:
             self._facts(name, snapshot, again.snapshot)
@@ -103,6 +106,8 @@ class _Comparison:
             memory = snapshot.memories.get(stratum.index)
             if isinstance(memory, Chosen):
                 memory = memory.memory
+            if isinstance(memory, Partitioned):
+                stratum, memory = Exchange(work, stratum, memory.modules).generic, memory.counters
             if isinstance(memory, Ranks) and not self._found:
                 self._ranks(work, stratum, memory)
             elif isinstance(memory, Counters):

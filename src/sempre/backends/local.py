@@ -309,6 +309,36 @@ class LocalBackend:
             self.instances += sum(int(counted.weights.sum()) for counted in walked.counts.values())
         return walked
 
+    # ----------------------------------------------------------------------------------------------- for modules
+
+    has_modules = True
+
+    def columns(self, rows: RowSet) -> list[Column]:
+        return rows.columns()
+
+    def collect(self, relation: str, blocks: Iterable[Sequence[Column]], size: int | None) -> RowSet:
+        """The distinct rows of blocks of encoded columns; quick when they come in order and their size is known."""
+        layout = self.empty(relation).packing
+        keys = np.empty(size or 0, layout.dtype)
+        parts: list[RowSet] = []
+        at = 0
+        for block in blocks:
+            rows = block[0].size
+            fields = fields_covering(block, layout.fields)
+            if size is None or fields != layout.fields:
+                own = packing(fields, layout.order)
+                parts.append(RowSet(own, join.distinct(own.pack(block, rows))))
+                continue
+            keys[at : at + rows] = layout.pack(block, rows)
+            at += rows
+        keys = keys[:at]
+        if keys.dtype != np.int64 or not (keys[1:] > keys[:-1]).all():
+            keys = join.distinct(keys)
+        return self.union([RowSet(layout, keys), *parts])
+
+    def chosen(self, rows: RowSet, mask: join.Mask) -> RowSet:
+        return RowSet(rows.packing, rows.keys[mask])
+
     def ordering(self, order: Neighbors, rows: RowSet) -> Ordering:
         """Rows of `order.source`, kept sorted."""
         return Ordering.of(order, rows, self.rows)

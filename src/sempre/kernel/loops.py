@@ -135,6 +135,43 @@ def expand(keys: Ints, begins: Ints, ends: Ints, total: int) -> tuple[Ints, Ints
     return rows, found
 
 
+@_loop
+def reach(starts: Ints, heads: Ints, sources: Ints) -> tuple[Ints, Ints]:
+    """The (position of the source, node) pairs that nonempty paths from the sources make.
+
+    The edges of node i are `heads[starts[i]:starts[i + 1]]`.
+    """
+    seen = np.full(starts.size - 1, -1, np.int64)
+    size = 1024
+    rows = np.empty(size, np.int64)
+    found = np.empty(size, np.int64)
+    n = 0
+    for i in range(sources.size):
+        at = n
+        node = sources[i]
+        while True:
+            for position in range(starts[node], starts[node + 1]):
+                head = heads[position]
+                if seen[head] != i:
+                    seen[head] = i
+                    if n == size:
+                        size *= 2
+                        longer = np.empty(size, np.int64)
+                        longer[:n] = rows
+                        rows = longer
+                        longer = np.empty(size, np.int64)
+                        longer[:n] = found
+                        found = longer
+                    rows[n] = i
+                    found[n] = head
+                    n += 1
+            if at == n:
+                break
+            node = found[at]
+            at += 1
+    return rows[:n], found[:n]
+
+
 def warm() -> None:
     """Compile or load every loop for the types it is called with."""
     one = np.ones(1, np.int64)
@@ -145,3 +182,4 @@ def warm() -> None:
     find(one, starts, 0, one)
     ranges(one, starts, 0, one, one)
     expand(one, one, one, 0)
+    reach(np.array([0, 1]), one - one, one - one)

@@ -56,10 +56,11 @@ class Auto:
 
     def bootstrap(self, work: Work, stratum: Stratum, affects: float = 0.0, counting: bool = False) -> Outcome:
         started = time.perf_counter()
-        outcome, fixpoint = materialize_with(work, stratum)
-        counting = counting or fixpoint.walked or fixpoint.rounds > MANY_ROUNDS
+        outcome, fixpoint = materialize_with(work, stratum, modules=work.modules.get(stratum.index, ()))
+        modular = outcome.memory is not None
+        counting = counting or modular or fixpoint.walked or fixpoint.rounds > MANY_ROUNDS
         strategy: Strategy = DRedC() if counting else Ranked()
-        memory = None if counting else ranks_of(work, stratum, fixpoint)
+        memory = outcome.memory if counting else ranks_of(work, stratum, fixpoint)
         chosen = Chosen(strategy, memory, time.perf_counter() - started, affects)
         return Outcome(outcome.versions, outcome.changes, chosen, outcome.rounds, "recompute")
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sempre.analysis.model import NormalRule, Stratum
-from sempre.maintain.recompute import materialize
+from sempre.maintain.modular import Partitioned, exchange_of
+from sempre.maintain.recompute import materialize_with
 from sempre.maintain.states import STANDING, Below
 from sempre.maintain.strategy import Outcome, Work
 from sempre.maintain.update import StratumUpdate, heads
@@ -39,25 +40,45 @@ class DRedC:
     name = "dredc"
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
-        return materialize(work, stratum)
+        return materialize_with(work, stratum, modules=work.modules.get(stratum.index, ()))[0]
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
-        update = StratumUpdate(work, stratum)
+        modules = memory.modules if isinstance(memory, Partitioned) else work.modules.get(stratum.index, ())
+        exchange = exchange_of(work, stratum, modules if work.backend.has_modules else ())
+        counters = memory.counters if isinstance(memory, Partitioned) else memory
+        update = StratumUpdate(work, exchange.generic, exchange=exchange)
+        if isinstance(memory, Partitioned):
+            exchange.resume(memory.kept, update.old)
         nonrecursive, recursive, removed = update.lost()
         gained = update.gained()
-        if memory is None and not any(map(len, (*nonrecursive.values(), *recursive.values(), *removed.values()))):
+        loses = any(map(len, (*nonrecursive.values(), *recursive.values(), *removed.values()))) or exchange.loses()
+        unknown = bool(exchange) and memory is None
+        if counters is None and not loses and not unknown:
             update.insert(gained, {})
-            return update.outcome(None)
-        if memory is None:
-            before = count_nonrecursive(work, stratum, update.below, old=True)
-            update.rec = count_recursive(work, stratum, update.old, update.below, old=True)
-        else:
-            before, update.rec = memory.nonrec, dict(memory.rec)
-        nonrec = changed_nonrec(update, before, nonrecursive, gained)
+            return update.outcome(exchange.memory(None))
+        if counters is None:
+            counters = Counters(
+                count_nonrecursive(work, exchange.generic, update.below, old=True),
+                count_recursive(work, exchange.generic, update.old, update.below, old=True),
+            )
+        if unknown:
+            exchange.restore(update.old, (counters.nonrec, counters.rec))
+        update.rec = dict(counters.rec)
+        nonrec = changed_nonrec(update, counters.nonrec, nonrecursive, gained)
         _overdelete(update, nonrec, (nonrecursive, recursive), removed)
-        again = {name: update.backend.positive(update.rec[name], dead.rows()) for name, dead in update.dead.items()}
-        update.insert(gained, again)
-        return update.outcome(Counters(nonrec, update.rec))
+        update.insert(gained, _rederived(update))
+        after = Counters(nonrec, update.rec)
+        return update.outcome(exchange.memory(after) if exchange else after)
+
+
+def _rederived(update: StratumUpdate) -> dict[str, Rows]:
+    """The dead facts that counters or modules bring back."""
+    backend, rec = update.backend, update.rec
+    assert rec is not None
+    again = {name: backend.positive(rec[name], dead.rows()) for name, dead in update.dead.items()}
+    for head, rows in update.exchange.rederive(update.dead).items():
+        again[head] = backend.union([again[head], rows])
+    return again
 
 
 def _overdelete(
@@ -81,7 +102,8 @@ def _overdelete(
         if parts:
             front[name] = backend.zero(nonrec[name], backend.union(parts))
     below = update.below.compared(update.orders, gained=False)
-    while front := {name: rows for name, rows in front.items() if len(rows)}:
+    update.exchange.hear_gone()
+    while front := update.exchange.delete(front, update.dead, nonrec):
         update.note_round(front)
         walked = update.walk(front, below, nonrec)
         if walked is not None:

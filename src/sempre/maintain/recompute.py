@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sempre.analysis.model import Stratum
+from sempre.maintain.modular import exchange_of, worthwhile
 from sempre.maintain.seminaive import Fixpoint, first_facts
 from sempre.maintain.strategy import Change, Outcome, Work, difference
+from sempre.modules.spec import Module
 
 
 class Recompute:
@@ -15,12 +19,13 @@ class Recompute:
     name = "recompute"
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
-        return materialize(work, stratum)
+        outcome, _ = materialize_with(work, stratum, modules=work.modules.get(stratum.index, ()))
+        return replace(outcome, memory=None)
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
-        again = materialize(work, stratum)
+        again = self.bootstrap(work, stratum)
         changes = {name: difference(work.backend, work.old[name], again.versions[name]) for name in stratum.relations}
-        return Outcome(again.versions, changes, None, again.rounds)
+        return replace(again, changes=changes)
 
 
 def materialize(work: Work, stratum: Stratum) -> Outcome:
@@ -28,16 +33,24 @@ def materialize(work: Work, stratum: Stratum) -> Outcome:
     return materialize_with(work, stratum)[0]
 
 
-def materialize_with(work: Work, stratum: Stratum, walking: bool = True) -> tuple[Outcome, Fixpoint]:
-    """The same, with the rounds it took; without `walking`, all of them are rounds."""
+def materialize_with(
+    work: Work, stratum: Stratum, walking: bool = True, modules: Sequence[Module] = ()
+) -> tuple[Outcome, Fixpoint]:
+    """The same, with the rounds it took; without `walking`, all of them are rounds.
+
+    Those of the `modules` that are worth it do their part, and are remembered.
+    """
     backend, relations = work.backend, stratum.relations
     state = {**work.new}
     start = first_facts(backend, work.plans, work.program, stratum, state, work.explicit)
-    state.update({name: backend.empty(name) for name in relations})
-    fixpoint = Fixpoint(backend, work.plans, work.program, stratum, work.on_round, walking)
-    fixpoint.run(state, start)
     # Indexes that the plans asked for are kept for the strata to come.
+    work.new.update({name: version for name, version in state.items() if name not in relations})
+    state.update({name: backend.empty(name) for name in relations})
+    exchange = exchange_of(work, stratum, worthwhile(work, modules, start))
+    exchange.start()
+    fixpoint = Fixpoint(backend, work.plans, work.program, exchange, work.on_round, walking)
+    fixpoint.run(state, start)
     work.new.update({name: version for name, version in state.items() if name not in relations})
     versions = {name: state[name] for name in relations}
     changes = {name: Change(versions[name].rows(), backend.empty(name).rows()) for name in relations}
-    return Outcome(versions, changes, None, fixpoint.rounds), fixpoint
+    return Outcome(versions, changes, exchange.memory(None), fixpoint.rounds), fixpoint

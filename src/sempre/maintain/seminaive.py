@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
+from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import REPLAN_BITS, Plans, pivot_relation, pivots
 from sempre.plan.backend import Backend, Executable, Rows, Version, View
 from sempre.plan.ops import Order, Pivot, Read
@@ -59,12 +60,15 @@ class Fixpoint:
         backend: Backend,
         plans: Plans,
         program: CheckedProgram,
-        stratum: Stratum,
+        exchange: Exchange,
         on_round: Round,
         walking: bool = True,
     ) -> None:
+        stratum = exchange.generic
         self._backend = backend
-        self._walking = walking
+        self._exchange = exchange
+        # A walk goes through many rounds, in which modules would want their turn.
+        self._walking = walking and not exchange
         self.walked = False
         self._keeps_best = {name for name in stratum.relations if keeps_best(program.relations[name])}
         self._plans = plans
@@ -81,9 +85,8 @@ class Fixpoint:
 
     def run(self, state: dict[str, Version], delta: dict[str, Rows]) -> None:
         """Close `state` under the recursive rules. `delta` has facts that are not in it yet; they are added."""
-        delta = {name: rows for name, rows in delta.items() if len(rows)}
         old = {name: state[name] for name in self._stratum.relations}
-        while delta:
+        while delta := self._exchange.add(delta, self._present(old)):
             if self._jobs and self._outgrown(old, delta):
                 self._prepare(state, old, delta)
             walked = self._walk(old, delta)
@@ -96,6 +99,9 @@ class Fixpoint:
             following = self._step(old, new, delta) if self._jobs else {}
             old, delta = new, following
         state.update(old)
+
+    def _present(self, old: Mapping[str, Version]) -> Callable[[str], View]:
+        return lambda name: self._backend.view(old[name])
 
     def _walk(self, old: dict[str, Version], delta: dict[str, Rows]) -> dict[str, Rows] | None:
         """Follow a small delta row by row, once rounds have been small for a while; adds to `old` what it found."""

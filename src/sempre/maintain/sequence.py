@@ -28,9 +28,9 @@ class Sequence:
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
         """All neighbors, by sorting the source once."""
         name = self.order.relation
-        after = work.backend.ordering(self.order, work.new[self.order.source].rows())
-        if after is None:
+        if not work.backend.has_modules:
             return materialize(work, stratum)
+        after = work.backend.ordering(self.order, work.new[self.order.source].rows())
         rows = after.neighbors()
         nothing = work.backend.empty(name)
         return Outcome({name: nothing.adding(rows)}, {name: Change(rows, nothing.rows())}, after, 1)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.maintain.planning import Plans
+from sempre.modules.spec import Module
 from sempre.plan.backend import Backend, Rows, Version
 
 
@@ -39,6 +40,8 @@ class Work:
     `old` has every relation as it was; `new` has those that are up to date already, `changes` how they changed.
     `explicit` has the explicit facts of every relation after the epoch, `explicit_before` those before it,
     `explicit_changes` the difference.
+    `modules` are the rules of each stratum that have an algorithm of their own, by the stratum's index.
+    With `debug` they are held against their bounds while they work.
     `notes` says what strategies decided on the way. `on_round` is told the stratum's rounds as they happen, and may
     raise to abandon the epoch.
     """
@@ -54,6 +57,8 @@ class Work:
     new: dict[str, Version] = field(default_factory=dict)
     changes: dict[str, Change] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    modules: Mapping[int, tuple[Module, ...]] = field(default_factory=dict)
+    debug: bool = False
 
 
 @dataclass(frozen=True, slots=True)

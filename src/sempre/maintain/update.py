@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from sempre.analysis.model import NormalRule, Stratum
+from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.seminaive import WALK_AFTER, WALK_FRONT
 from sempre.maintain.states import STANDING, Below, ViewDict
@@ -26,9 +27,17 @@ class StratumUpdate:
     back). With `rec`, insertion counts the recursive instances of every fact.
     """
 
-    def __init__(self, work: Work, stratum: Stratum, extra: Iterable[Job] = (), walking: bool = True) -> None:
+    def __init__(
+        self,
+        work: Work,
+        stratum: Stratum,
+        extra: Iterable[Job] = (),
+        walking: bool = True,
+        exchange: Exchange | None = None,
+    ) -> None:
         self.work = work
-        self._walking = walking
+        self.exchange = exchange or Exchange(work, stratum, ())
+        self._walking = walking and not self.exchange
         self.backend = work.backend
         self.stratum = stratum
         self.below = Below(work, stratum)
@@ -132,7 +141,8 @@ class StratumUpdate:
             if parts:
                 front[name] = backend.union(parts)
         below = self.below.standing(self.orders)
-        while front := {name: rows for name, rows in front.items() if len(rows)}:
+        self.exchange.hear_new()
+        while front := self.exchange.add(front, self.left):
             self.note_round(front)
             walked = self.walk(front, below, None)
             front = self._insert_round(front, below) if walked is None else self._insert_walked(front, walked)

@@ -46,7 +46,7 @@ def wanted_kinds(modules: str | Iterable[str]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Partitioned:
+class Parts:
     """A program as it is evaluated, its modules by stratum, and rules that wait until somebody reads their relation."""
 
     program: CheckedProgram
@@ -54,12 +54,12 @@ class Partitioned:
     deferred: Mapping[str, NormalRule]
 
 
-def modularize(program: CheckedProgram, wanted: str | Iterable[str] = "auto") -> Partitioned:
+def modularize(program: CheckedProgram, wanted: str | Iterable[str] = "auto") -> Parts:
     """The program with its equivalences as rules and its successor rules reading neighbors, and its modules."""
     kinds = wanted_kinds(wanted)
     closed = close_equivalences(program)
     sequenced = with_neighbors(closed) if "seq" in kinds else Sequenced(closed, {})
-    return Partitioned(sequenced.program, partition(sequenced.program, kinds), sequenced.deferred)
+    return Parts(sequenced.program, partition(sequenced.program, kinds), sequenced.deferred)
 
 
 def partition(program: CheckedProgram, wanted: str | Collection[str] = "auto") -> dict[int, tuple[Module, ...]]:

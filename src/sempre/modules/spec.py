@@ -54,6 +54,14 @@ class Module:
     paths: Automaton | None = None
     order: Neighbors | None = None
 
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The relations whose facts it hears of."""
+        return self.heads if self.paths is None else self.paths.letters
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(self.heads)})"
+
 
 def closure(relation: str) -> Automaton:
     """Paths of one relation: transitive closure."""

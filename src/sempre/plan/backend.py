@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sempre.plan.ops import Neighbors, Order, Plan, Read
 from sempre.plan.planner import Statistics
 
@@ -119,6 +122,22 @@ class Backend(Protocol):
         """Rows that count one each."""
         ...
 
+    # Modules look at values. A backend that `has_modules` lets them.
+
+    has_modules: bool
+
+    def columns(self, rows: Rows) -> Sequence[NDArray[np.int64]]:
+        """The columns of rows, encoded."""
+        ...
+
+    def collect(self, relation: str, blocks: Iterable[Sequence[NDArray[np.int64]]], size: int | None) -> Rows:
+        """The distinct rows of blocks of encoded columns; `size` is how many rows they have, if that is known."""
+        ...
+
+    def chosen(self, rows: Rows, mask: NDArray[np.bool_]) -> Rows:
+        """The rows where the mask is set."""
+        ...
+
     def improvement(self, relation: str, rows: Rows, version: Version) -> tuple[Rows, Rows]:
         """The best rows that beat what `version` has for their groups, and the rows they replace."""
         ...
@@ -135,6 +154,6 @@ class Backend(Protocol):
         """One row per group, for a relation that keeps the `sum` or `count`."""
         ...
 
-    def ordering(self, order: Neighbors, rows: Rows) -> Ordering | None:
-        """Rows of `order.source`, kept sorted; None where this backend cannot do that."""
+    def ordering(self, order: Neighbors, rows: Rows) -> Ordering:
+        """Rows of `order.source`, kept sorted. Only asked for where `has_modules`."""
         ...

@@ -1,0 +1,457 @@
+"""What is reachable from what, kept while edges come and go.
+
+Three ways to know it, one interface. All work on nodes 0..n-1 and on batches of edges:
+
+- `add(edges)` gives the pairs that become reachable; `Search`, which remembers no pairs, also some that were before;
+- `remove(edges, trusted, also)` gives the pairs that had a path over one of the removed edges and have none left that
+  uses only trusted edges; afterwards the removed edges are gone, and all others count again. `also` are reachable pairs
+  that are no edges: what has a path over them is looked at too;
+- `holds(tails, heads)` says which pairs are reachable now.
+
+Paths are never empty: a node reaches itself only on a cycle. `Matrix` has a row of bits for every node, `Search` only
+the edges; `Components` ignores directions and has a label for every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sempre.kernel import compiled
+from sempre.kernel.graphs import (
+    HEAD_BITS,
+    HEAD_MASK,
+    Edges,
+    Mask,
+    Nodes,
+    components,
+    edges_of,
+    ends,
+    leaving,
+    levels,
+    reachable,
+    reversed_edges,
+    strong_components,
+)  # fmt: skip
+from sempre.kernel.join import distinct
+
+# Pairs with the tails run-length encoded: every tail belongs to so many heads, in order.
+Block: TypeAlias = tuple[Nodes, Nodes, Nodes]
+Blocks: TypeAlias = Iterator[Block]
+Bits: TypeAlias = NDArray[np.uint64]
+
+WORD = 64
+NONE: Edges = np.empty(0, np.int64)
+# Words of bits that are gathered at a time, and words that are spread out into pairs at a time: both should stay in
+# the cache, and in memory that the process has already.
+GATHER_WORDS = 1 << 17
+WRITE_WORDS = 1 << 13
+# Sources that are searched from at a time.
+SEARCH_SOURCES = 1 << 12
+# Up to this many edges are added one after the other; more of them in one sweep.
+FEW_EDGES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs of nodes in blocks of (tails, counts, heads), made while they are read, once.
+
+    `size` is how many there are, None when not known.
+
+    Whatever they tell of has happened before they are read.
+    """
+
+    size: int | None
+    blocks: Blocks
+
+
+class Reach(Protocol):
+    """Reachability under changes."""
+
+    def grow(self, nodes: int) -> None:
+        """Make room for this many nodes."""
+        ...
+
+    def add(self, edges: Edges) -> Pairs: ...
+
+    def remove(self, edges: Edges, trusted: Edges | None, also: Edges = NONE) -> Pairs:
+        """`trusted` are sorted edges that are left; None when all of them are trusted."""
+        ...
+
+    def holds(self, tails: Nodes, heads: Nodes) -> Mask: ...
+
+
+class Matrix:
+    """One row of bits per node: the nodes that it reaches."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._rows: Bits = np.zeros((0, 0), np.uint64)
+        self._edges: Edges = np.empty(0, np.int64)
+
+    @property
+    def edges(self) -> Edges:
+        """The edges there are, sorted."""
+        return self._edges
+
+    def grow(self, nodes: int) -> None:
+        self._n = max(self._n, nodes)
+        if self._n > self._rows.shape[0]:
+            # Some room to spare, unless this is the first time: most graphs do not grow.
+            size = self._n if not self._rows.size else self._n + self._n // 4
+            rows = np.zeros((size, -(-size // WORD)), np.uint64)
+            rows[: self._rows.shape[0], : self._rows.shape[1]] = self._rows
+            self._rows = rows
+
+    def add(self, edges: Edges) -> Pairs:
+        self._edges = _united(self._edges, edges)
+        tails, heads = ends(edges)
+        touched = self._reaching(tails)
+        before = self._rows[touched]
+        if edges.size <= FEW_EDGES:
+            for tail, head in zip(tails.tolist(), heads.tolist(), strict=True):
+                sources = self._reaching(np.array([tail]))
+                gain = self._rows[head].copy()
+                gain[head // WORD] |= np.uint64(1) << np.uint64(head % WORD)
+                self._rows[sources] |= gain
+        else:
+            self._close(self._rows, touched, self._edges)
+        return _pairs(touched, self._rows[touched] & ~before)
+
+    def remove(self, edges: Edges, trusted: Edges | None, also: Edges = NONE) -> Pairs:
+        crossed = np.union1d(edges, also)
+        touched = self._reaching(ends(crossed)[0])
+        before = self._rows[touched]
+        if trusted is not None:
+            before &= self._through(crossed, touched)
+        self._edges = np.setdiff1d(self._edges, edges, assume_unique=True)
+        self._close(self._rows, touched, self._edges)
+        kept = self._rows
+        if trusted is not None:
+            kept = np.zeros_like(self._rows)
+            self._close(kept, np.arange(self._n), trusted)
+        return _pairs(touched, before & ~kept[touched])
+
+    def holds(self, tails: Nodes, heads: Nodes) -> Mask:
+        words = self._rows[tails, heads // WORD]
+        return np.asarray((words >> (heads % WORD).astype(np.uint64)) & np.uint64(1) != 0)
+
+    def _reaching(self, nodes: Nodes) -> Nodes:
+        """The nodes themselves and all that reach one of them."""
+        wanted = np.zeros(self._rows.shape[1] * WORD, np.bool_)
+        wanted[nodes] = True
+        mask = np.packbits(wanted, bitorder="little").view(np.uint64)
+        words = np.flatnonzero(mask)
+        found: Mask = np.asarray((self._rows[: self._n, words] & mask[words]).any(axis=1))
+        found[nodes] = True
+        return np.flatnonzero(found)
+
+    def _through(self, edges: Edges, touched: Nodes) -> Bits:
+        """For each touched node, what it reaches over one of the edges."""
+        tails, heads = ends(edges)
+        base = np.zeros_like(self._rows)
+        order = np.argsort(tails, kind="stable")
+        _or_rows(base, tails[order], self._rows, heads[order])
+        _set_bits(base, tails, heads)
+        self._propagate(base, touched, self._edges)
+        return base[touched]
+
+    def _close(self, rows: Bits, nodes: Nodes, edges: Edges) -> None:
+        """Compute the rows of `nodes` anew; nodes they lead to outside have right rows already."""
+        inside = np.zeros(self._n, np.bool_)
+        inside[nodes] = True
+        tails, heads = ends(edges)
+        mine = inside[tails]
+        tails, heads = tails[mine], heads[mine]
+        rows[nodes] = 0
+        _set_bits(rows, tails, heads)
+        outside = ~inside[heads]
+        _or_rows(rows, tails[outside], rows, heads[outside])
+        self._propagate(rows, nodes, edges)
+
+    def _propagate(self, rows: Bits, nodes: Nodes, edges: Edges) -> None:
+        """Give every node, in `nodes`, also what is in the rows of those it leads to, in `nodes` too."""
+        inside = np.zeros(self._n, np.bool_)
+        inside[nodes] = True
+        place = np.cumsum(inside) - 1
+        tails, heads = ends(edges)
+        mine = inside[tails] & inside[heads]
+        tails, heads = place[tails[mine]], place[heads[mine]]
+        level = levels(nodes.size, tails, heads)
+        if (level >= 0).all():
+            _sweep(rows, nodes, level, tails, heads)
+            return
+        count, label = strong_components(nodes.size, tails, heads)
+        # Every component works on the row of one of its nodes; the others get a copy.
+        chief = np.empty(count, np.int64)
+        chief[label] = nodes
+        order = np.argsort(label, kind="stable")
+        _or_rows(rows, chief[label[order]], rows, nodes[order])
+        across = distinct(edges_of(label[tails], label[heads]))
+        tails, heads = ends(across)
+        apart = tails != heads
+        tails, heads = tails[apart], heads[apart]
+        _sweep(rows, chief, levels(count, tails, heads), tails, heads)
+        rows[nodes] = rows[chief[label]]
+
+
+def _sweep(rows: Bits, nodes: Nodes, level: Nodes, tails: Nodes, heads: Nodes) -> None:
+    """Or the rows of heads into those of tails, from the sinks up."""
+    order = np.argsort(level[tails], kind="stable")
+    tails, heads = tails[order], heads[order]
+    stops = np.searchsorted(level[tails], np.arange(1, int(level.max(initial=0)) + 2))
+    for begin, end in zip(stops[:-1].tolist(), stops[1:].tolist(), strict=True):
+        within = np.argsort(tails[begin:end], kind="stable")
+        _or_rows(rows, nodes[tails[begin:end][within]], rows, nodes[heads[begin:end][within]])
+
+
+def _or_rows(rows: Bits, targets: Nodes, source: Bits, froms: Nodes) -> None:
+    """`rows[target] |= source[from]` for all pairs; targets are grouped, and no row is both target and source.
+
+    Reading a row of an own group is harmless: what it had is in the result either way.
+    """
+    chunk = max(1, GATHER_WORDS // max(rows.shape[1], 1))
+    for begin in range(0, targets.size, chunk):
+        part = targets[begin : begin + chunk]
+        starts = np.flatnonzero(np.concatenate(([True], part[1:] != part[:-1])))
+        gathered = source[froms[begin : begin + chunk]]
+        rows[part[starts]] |= np.bitwise_or.reduceat(gathered, starts, axis=0)
+
+
+def _set_bits(rows: Bits, nodes: Nodes, bits: Nodes) -> None:
+    """Set one bit in the row of each node; a node may occur more than once."""
+    flat = rows.reshape(-1)
+    place = nodes * rows.shape[1] + bits // WORD
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    if not place.size:
+        return
+    starts = np.flatnonzero(np.concatenate(([True], place[1:] != place[:-1])))
+    masks = np.uint64(1) << (bits[order] % WORD).astype(np.uint64)
+    flat[place[starts]] |= np.bitwise_or.reduceat(masks, starts)
+
+
+def _pairs(nodes: Nodes, rows: Bits) -> Pairs:
+    """The set bits as pairs, row by row."""
+    return Pairs(int(np.bitwise_count(rows).sum()), _spread(nodes, rows))
+
+
+def _spread(nodes: Nodes, rows: Bits) -> Blocks:
+    chunk = max(1, WRITE_WORDS // max(rows.shape[1], 1))
+    for begin in range(0, nodes.size, chunk):
+        part = rows[begin : begin + chunk]
+        words = np.flatnonzero(part)
+        if not words.size:
+            continue
+        # Only words with a bit in them are spread out, one byte a bit.
+        bits = part.reshape(-1)[words]
+        spread = np.unpackbits(bits.view(np.uint8), bitorder="little").view(np.bool_)
+        counts = np.bitwise_count(bits).astype(np.int64)
+        row, word = np.divmod(words, part.shape[1])
+        heads = np.flatnonzero(spread)
+        heads &= WORD - 1
+        heads += (word * WORD).repeat(counts)
+        yield nodes[begin + row], counts, heads
+
+
+def _united(edges: Edges, more: Edges) -> Edges:
+    """Sorted edges with more of them, none of which are among them."""
+    united = np.concatenate((edges, more))
+    united.sort()
+    return united
+
+
+class Search:
+    """No more than the edges: what is reachable is searched for. For graphs with too many nodes for a matrix."""
+
+    def __init__(self, edges: Edges | None = None) -> None:
+        """`edges`, if some are there already, are sorted."""
+        self._n = 0
+        self._edges = np.empty(0, np.int64) if edges is None else edges
+
+    def grow(self, nodes: int) -> None:
+        self._n = max(self._n, nodes)
+
+    def add(self, edges: Edges) -> Pairs:
+        self._edges = _united(self._edges, edges)
+        tails, heads = ends(edges)
+        if edges.size <= FEW_EDGES:
+            # Every new pair leads to the tail of a new edge and on from its head.
+            return Pairs(None, self._crossing(self._edges, reversed_edges(self._edges), tails, heads))
+        return Pairs(None, self._reach(self._edges, self._reaching(tails)))
+
+    def remove(self, edges: Edges, trusted: Edges | None, also: Edges = NONE) -> Pairs:
+        crossed = np.union1d(edges, also)
+        sources = self._reaching(ends(crossed)[0])
+        before = self._edges
+        self._edges = np.setdiff1d(before, edges, assume_unique=True)
+        kept = self._edges if trusted is None else trusted
+        return Pairs(None, self._lost(before, kept, crossed, sources, trusted is None))
+
+    def _lost(self, before: Edges, kept: Edges, crossed: Edges, sources: Nodes, exact: bool) -> Blocks:
+        """Pairs from the sources over crossed edges that are not left over the kept ones."""
+        tails, heads = ends(crossed)
+        beyond = reachable(self._n, before, heads)
+        for begin in range(0, sources.size, SEARCH_SOURCES):
+            part = sources[begin : begin + SEARCH_SOURCES]
+            lost = _joined(self._reach(before, part))
+            lost = lost[beyond[lost & HEAD_MASK]]
+            lost = np.setdiff1d(lost, _joined(self._reach(kept, part)), assume_unique=True)
+            if not exact:
+                lost = self._only_through(lost, before, tails, heads)
+            tails_, heads_ = ends(lost)
+            yield tails_, np.ones(tails_.size, np.int64), heads_
+
+    def holds(self, tails: Nodes, heads: Nodes) -> Mask:
+        sources = np.unique(tails)
+        found = np.zeros(tails.size, np.bool_)
+        pairs = edges_of(tails, heads)
+        for tails, counts, heads in self._reach(self._edges, sources):
+            found |= np.isin(pairs, edges_of(tails.repeat(counts), heads))
+        return found
+
+    def _reaching(self, nodes: Nodes) -> Nodes:
+        """The nodes themselves and all that reach one of them."""
+        return np.flatnonzero(reachable(self._n, reversed_edges(self._edges), nodes))
+
+    def _only_through(self, pairs: Edges, edges: Edges, tails: Nodes, heads: Nodes) -> Edges:
+        """The pairs that have a path over one of the given edges."""
+        crossing = [np.empty(0, np.int64)]
+        backward = reversed_edges(edges)
+        for tail, head in zip(tails.tolist(), heads.tolist(), strict=True):
+            crossing.append(_joined(self._crossing(edges, backward, np.array([tail]), np.array([head]))))
+        return np.intersect1d(pairs, np.concatenate(crossing))
+
+    def _crossing(self, edges: Edges, backward: Edges, tails: Nodes, heads: Nodes) -> Blocks:
+        """What leads to a tail, with what its head leads to; a pair may come more than once."""
+        for tail, head in zip(tails.tolist(), heads.tolist(), strict=True):
+            sources = np.flatnonzero(reachable(self._n, backward, np.array([tail])))
+            targets = np.flatnonzero(reachable(self._n, edges, np.array([head])))
+            yield sources, np.full(sources.size, targets.size), np.tile(targets, sources.size)
+
+    def _reach(self, edges: Edges, sources: Nodes) -> Blocks:
+        """All pairs from the sources."""
+        loops = compiled.loops(edges.size)
+        starts = None if loops is None else edges.searchsorted(np.arange(self._n + 1) << HEAD_BITS)
+        for begin in range(0, sources.size, SEARCH_SOURCES):
+            part = sources[begin : begin + SEARCH_SOURCES]
+            if loops is not None:
+                rows, nodes = loops.reach(starts, edges & HEAD_MASK, part)
+            else:
+                rows, nodes = ends(_search(edges, part))
+            yield part[rows], np.ones(rows.size, np.int64), nodes
+
+
+def _search(edges: Edges, sources: Nodes) -> Edges:
+    """All (position of the source, node) pairs, found front by front."""
+    rows, heads = leaving(edges, sources)
+    front = distinct(edges_of(rows, heads))
+    seen = front
+    while front.size:
+        rows, nodes = ends(front)
+        at, heads = leaving(edges, nodes)
+        front = np.setdiff1d(edges_of(rows[at], heads), seen)
+        seen = _united(seen, front)
+    return seen
+
+
+def _joined(blocks: Blocks) -> Edges:
+    """Pairs as sorted distinct edges."""
+    parts = [edges_of(tails.repeat(counts), heads) for tails, counts, heads in blocks]
+    return distinct(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+
+class Components:
+    """One label per node: its connected component, -1 for nodes that no edge touches."""
+
+    def __init__(self) -> None:
+        self._labels: Nodes = np.empty(0, np.int64)
+        self._edges: Edges = np.empty(0, np.int64)
+
+    def grow(self, nodes: int) -> None:
+        missing = nodes - self._labels.size
+        if missing > 0:
+            self._labels = np.concatenate((self._labels, np.full(missing, -1)))
+
+    def add(self, edges: Edges) -> Pairs:
+        before = self._labels
+        self._edges = _united(self._edges, edges)
+        tails, heads = ends(edges)
+        ours = distinct(np.concatenate((tails, heads)))
+        labels = np.where(before < 0, np.arange(before.size), before)
+        merged = components(before.size, labels[tails], labels[heads])
+        after = before.copy()
+        after[ours] = labels[ours]
+        after = np.where(after < 0, after, merged[after])
+        self._labels = after
+        touched = np.zeros(before.size, np.bool_)
+        touched[after[ours]] = True
+        members = np.flatnonzero((after >= 0) & touched[after])
+        return _between(members, after[members], before[members])
+
+    def remove(self, edges: Edges, trusted: Edges | None, also: Edges = NONE) -> Pairs:
+        before = self._labels
+        self._edges = np.setdiff1d(self._edges, edges, assume_unique=True)
+        touched = np.zeros(before.size, np.bool_)
+        label = before[ends(np.union1d(edges, also))[0]]
+        touched[label[label >= 0]] = True
+        members = np.flatnonzero((before >= 0) & touched[before])
+        self._labels = self._relabeled(members, self._edges)
+        kept = self._labels if trusted is None else self._relabeled(members, trusted)
+        return _between(members, before[members], kept[members])
+
+    def holds(self, tails: Nodes, heads: Nodes) -> Mask:
+        label = self._labels[tails]
+        return np.asarray((label >= 0) & (label == self._labels[heads]))
+
+    def _relabeled(self, members: Nodes, edges: Edges) -> Nodes:
+        """The labels with those of `members`, whole components, found anew from the edges."""
+        after = self._labels.copy()
+        after[members] = -1
+        inside = np.zeros(after.size, np.bool_)
+        inside[members] = True
+        tails, heads = ends(edges)
+        mine = inside[tails]
+        tails, heads = tails[mine], heads[mine]
+        alive = distinct(np.concatenate((tails, heads)))
+        after[alive] = components(after.size, tails, heads)[alive]
+        return after
+
+
+def _between(members: Nodes, whole: Nodes, part: Nodes) -> Pairs:
+    """The pairs of members in one whole but not in one part; with part -1, the pair of a node with itself too."""
+    # Sorted by whole, then by part: a member's partners are the stretch of its whole without that of its part.
+    order = np.lexsort((members, part, whole))
+    members, whole, part = members[order], whole[order], part[order]
+    if not members.size:
+        return Pairs(0, iter(()))
+    fresh = np.concatenate(([True], whole[1:] != whole[:-1]))
+    inner = fresh | np.concatenate(([True], part[1:] != part[:-1]))
+    begins, counts = _stretches(fresh)
+    skips, skipped = _stretches(inner | (part < 0))
+    skipped = np.where(part < 0, 0, skipped)
+    wanted = counts - skipped
+    return Pairs(int(wanted.sum()), _partners(members, begins, wanted, skips, skipped))
+
+
+def _partners(members: Nodes, begins: Nodes, wanted: Nodes, skips: Nodes, skipped: Nodes) -> Blocks:
+    """Every member with its partners: `wanted` of them from `begins` on, leaving out `skipped` at `skips`."""
+    chunk = max(1, WRITE_WORDS * WORD // 8 // int(max(wanted.max(), 1)))
+    for at in range(0, members.size, chunk):
+        here = wanted[at : at + chunk]
+        rows = np.arange(at, at + here.size).repeat(here)
+        if rows.size:
+            partner = begins[rows] + np.arange(rows.size) - (here.cumsum() - here).repeat(here)
+            partner += np.where(partner >= skips[rows], skipped[rows], 0)
+            yield members[at : at + here.size], here, members[partner]
+
+
+def _stretches(fresh: Mask) -> tuple[Nodes, Nodes]:
+    """For every position, where its stretch begins and how long it is."""
+    starts = np.flatnonzero(fresh)
+    lengths = np.diff(np.append(starts, fresh.size))
+    return starts.repeat(lengths), lengths.repeat(lengths)

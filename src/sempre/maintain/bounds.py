@@ -1,0 +1,136 @@
+"""Modules under watch: every answer is held against the bounds that make the framework correct.
+
+A module must answer at least what one application of its rules gives, and at most what is true. For addition and
+rederivation that is one step of its rules, and nothing that does not hold after the epoch; for overdeletion, every fact
+that a broken rule instance derived and that does not hold after the epoch, and nothing that is not there.
+
+This evaluates the stratum once more, so it is for tests: `Work.debug` switches it on.
+
+Reference: [Hu22] Table 1, with the first addition measured against the state after overdeletion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from sempre.analysis.model import NormalRule, Stratum
+from sempre.maintain.modular import Exchange
+from sempre.maintain.recompute import materialize
+from sempre.maintain.states import STANDING, ViewDict
+from sempre.maintain.strategy import Work
+from sempre.modules.spec import Module
+from sempre.plan.backend import Counted, Rows, Tally, Version, View
+
+
+class Watched(Exchange):
+    """An exchange that checks what its modules answer."""
+
+    def __init__(self, work: Work, stratum: Stratum, modules: Sequence[Module]) -> None:
+        super().__init__(work, stratum, modules)
+        owned = frozenset().union(*(module.rules for module in modules))
+        self._stratum = stratum
+        self._rules = [rule for rule in stratum.recursive if rule.number in owned]
+        self._made_truth: Mapping[str, Version] | None = None
+
+    @property
+    def _truth(self) -> Mapping[str, Version]:
+        """The stratum after the epoch."""
+        if self._made_truth is None:
+            self._made_truth = materialize(self._work, self._stratum).versions
+        return self._made_truth
+
+    def add(self, front: Mapping[str, Rows], present: Callable[[str], View]) -> dict[str, Rows]:
+        answer = super().add(front, present)
+        if self.modules:
+            backend = self._backend
+            after = {name: _standing(present(name)) for name in self._stratum.relations}
+            for name, rows in answer.items():
+                assert not len(backend.intersection(rows, after[name])), f"{name} was there already"
+                assert not len(backend.difference(rows, self._truth[name])), f"{name} does not hold"
+                after[name] = after[name].adding(rows)
+            self._check_step(after, after, "was not added")
+        return answer
+
+    def delete(
+        self, front: Mapping[str, Rows], dead: Mapping[str, Version], nonrec: Mapping[str, Tally]
+    ) -> dict[str, Rows]:
+        answer = super().delete(front, dead, nonrec)
+        if self.modules:
+            backend, old = self._backend, self._work.old
+            left = {}
+            for name in self._stratum.relations:
+                rows = answer.get(name, backend.empty(name).rows())
+                assert len(backend.intersection(rows, old[name])) == len(rows), f"{name} was not there"
+                assert not len(backend.intersection(rows, dead[name])), f"{name} was gone already"
+                left[name] = old[name].removing(backend.union([dead[name].rows(), rows]))
+            if not any(self._waiting):
+                self._check_broken(left)
+        return answer
+
+    def rederive(self, dead: Mapping[str, Version]) -> dict[str, Rows]:
+        answer = super().rederive(dead)
+        if self.modules:
+            backend = self._backend
+            left = {n: self._work.old[n].removing(dead[n].rows()) for n in self._stratum.relations}
+            for name, rows in answer.items():
+                assert not len(backend.difference(rows, self._truth[name])), f"{name} does not hold"
+            known = {n: version.adding(answer[n]) if n in answer else version for n, version in left.items()}
+            self._check_step(left, known, "was not rederived", dead)
+        return answer
+
+    def _check_step(
+        self,
+        state: Mapping[str, Version],
+        known: Mapping[str, Version],
+        what: str,
+        among: Mapping[str, Version] | None = None,
+    ) -> None:
+        """One application of the modules' rules to the state gives nothing that is not known.
+
+        With `among`, only what is there is looked for, and only where nothing below is new.
+        """
+        below = {**self._work.new} if among is None else self._kept_below()
+        for rule in self._rules:
+            rows = self._count(rule, {**below, **state}).rows()
+            if among is not None:
+                rows = self._backend.intersection(rows, among[rule.relation])
+            assert not len(self._backend.difference(rows, known[rule.relation])), f"{rule.text} {what}"
+
+    def _check_broken(self, left: Mapping[str, Version]) -> None:
+        """Facts that lost an instance of the modules' rules, and are left, hold."""
+        backend, kept = self._backend, self._kept_below()
+        for rule in self._rules:
+            before, after = self._count(rule, self._work.old), self._count(rule, {**kept, **left})
+            broken = backend.total(rule.relation, [part for part in (before, after.negated()) if len(part)]).rows()
+            broken = backend.intersection(broken, left[rule.relation])
+            assert not len(backend.difference(broken, self._truth[rule.relation])), f"{rule.text} was not overdeleted"
+
+    def _kept_below(self) -> dict[str, Version]:
+        """The strata below without what is gone, and without what is new."""
+        work, changes = self._work, self._work.changes
+        return {
+            name: version.removing(changes[name].minus) if name in changes else version
+            for name, version in work.old.items()
+            if name not in self._stratum.relations
+        }
+
+    def _count(self, rule: NormalRule, state: Mapping[str, Version]) -> Counted:
+        """The instances of a rule in a state."""
+        plans = self._work.plans
+        ready = plans.full(rule, state)
+        views: ViewDict = {}
+        for (name, _), orders in plans.needed_orders([(rule, None)]).items():
+            view = self._backend.view(state[name].indexed(orders))
+            views.update({(name, read): view for read in STANDING})
+        return self._backend.count(rule.relation, [ready], views)
+
+
+def _standing(view: View) -> Version:
+    """A view as a version."""
+    whole, *rest = view.parts
+    version, gone = whole
+    for other in gone:
+        version = version.removing(other.rows())
+    for more, _ in rest:
+        version = version.adding(more.rows())
+    return version

@@ -1,0 +1,232 @@
+"""Strata whose rules are shared out: the modules take turns with the generic rules.
+
+Every round starts with a front: facts that the generic rules have just made or broken. Before the generic rules go on
+from there, each module hears of what is in the front for it and puts in what follows, so that closures are complete
+before anybody reads them. What a module puts in it never hears of; a module that had its turn already hears of it in
+the next round.
+
+Overdeletion keeps what certainly holds: the generic module's `nonrec` is final before it begins, and says so.
+
+Reference: [Hu22] Alg. 2 and 3.
+Differs: modules see the front of the same round, not of the one before; the first addition is measured against the
+state after overdeletion, as the bounds of Table 1 need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sempre.analysis.model import Stratum
+from sempre.maintain.strategy import Work
+from sempre.modules.closing import Closing, Kept
+from sempre.modules.graph import MATRIX_NODES
+from sempre.modules.spec import Module
+from sempre.plan.backend import Rows, Tally, Version, View
+
+# A path module that closes more than it was asked for pays only if it is asked for at least one source in this many.
+FEW_SOURCES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """What a stratum with modules remembers: the counters of the generic module, and what each module keeps."""
+
+    modules: tuple[Module, ...]
+    counters: Any
+    kept: tuple[Kept, ...]
+
+
+class Exchange:
+    """The modules of one stratum during an epoch, and what each of them has still to hear.
+
+    `generic` is the stratum without the rules that they own. Without modules it does nothing.
+    """
+
+    def __init__(self, work: Work, stratum: Stratum, modules: Sequence[Module]) -> None:
+        owned = frozenset().union(*(module.rules for module in modules))
+        self.modules = tuple(modules)
+        self.generic = (
+            replace(stratum, recursive=tuple(rule for rule in stratum.recursive if rule.number not in owned))
+            if modules
+            else stratum
+        )
+        self._work = work
+        self._backend = work.backend
+        self._closings = [Closing(module, work.backend) for module in modules]
+        self._own = frozenset(stratum.relations)
+        # Facts from outside that only nonrecursive rules derive need no proof: they hold as long as they are there.
+        self._certain = not self.generic.recursive and len(modules) < 2
+        self._waiting: list[dict[str, list[Rows]]] = [{} for _ in modules]
+        self._trusted: list[dict[str, Rows] | None] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._closings)
+
+    # ------------------------------------------------------------------------------------------ starting, ending
+
+    def start(self) -> None:
+        """Begin from nothing: all that is below is new."""
+        for closing, waiting in zip(self._closings, self._waiting, strict=True):
+            for letter in self._below(closing):
+                waiting[letter] = [self._work.new[letter].rows()]
+
+    def resume(self, kept: Sequence[Kept], old: Mapping[str, Version]) -> None:
+        """Go on from the last epoch; `old` are the relations of the stratum."""
+        for closing, keeps in zip(self._closings, kept, strict=True):
+            others = {
+                letter: old[letter] if letter in self._own else self._work.old[letter]
+                for letter in closing.letters
+                if letter not in closing.backbone
+            }
+            closing.resume(keeps, others)
+
+    def memory(self, counters: Any) -> Partitioned | None:
+        """What to remember."""
+        if not self._closings:
+            return None
+        return Partitioned(self.modules, counters, tuple(closing.kept() for closing in self._closings))
+
+    def _below(self, closing: Closing) -> list[str]:
+        return [letter for letter in closing.letters if letter not in self._own]
+
+    def loses(self) -> bool:
+        """Whether something that a module reads below is gone."""
+        changes = self._work.changes
+        below = [letter for closing in self._closings for letter in self._below(closing) if letter in changes]
+        return any(len(changes[letter].minus) for letter in below)
+
+    # ------------------------------------------------------------------------------------------------- the turns
+
+    def hear_gone(self) -> None:
+        """Let the modules know what is gone below, at their next turn."""
+        self._hear(lambda change: change.minus)
+
+    def hear_new(self) -> None:
+        """Let the modules know what is new below, at their next turn."""
+        self._hear(lambda change: change.plus)
+
+    def _hear(self, side: Callable[[Any], Rows]) -> None:
+        for closing, waiting in zip(self._closings, self._waiting, strict=True):
+            for letter in self._below(closing):
+                if letter in self._work.changes and len(side(self._work.changes[letter])):
+                    waiting.setdefault(letter, []).append(side(self._work.changes[letter]))
+
+    def add(self, front: Mapping[str, Rows], present: Callable[[str], View]) -> dict[str, Rows]:
+        """The front with what the modules make of it; `present` is a relation without it."""
+        front = {name: rows for name, rows in front.items() if len(rows)}
+        for turn, closing in enumerate(self._closings):
+            told = self._told(turn, closing, front)
+            if told:
+                answer = closing.add(told, present)
+                self._pass_on(turn, front, answer)
+                front.update({head: rows for head, rows in answer.items() if len(rows)})
+        return front
+
+    def delete(
+        self, front: Mapping[str, Rows], dead: Mapping[str, Version], nonrec: Mapping[str, Tally]
+    ) -> dict[str, Rows]:
+        """The front with what the modules lose by it."""
+        backend = self._backend
+        front = {name: rows for name, rows in front.items() if len(rows)}
+
+        def holds(head: str, rows: Rows) -> tuple[Rows, Rows]:
+            left = backend.difference(rows, dead[head])
+            if head in front:
+                left = backend.difference(left, backend.version(front[head]))
+            return backend.positive(nonrec[head], left), backend.zero(nonrec[head], left)
+
+        for turn, closing in enumerate(self._closings):
+            told = self._told(turn, closing, front)
+            if told:
+                answer = closing.delete(told, self._trust(turn, nonrec), holds)
+                self._pass_on(turn, front, answer)
+                for head, rows in answer.items():
+                    front[head] = backend.union([rows, front[head]]) if head in front else rows
+        return front
+
+    def rederive(self, dead: Mapping[str, Version]) -> dict[str, Rows]:
+        """The dead facts that modules still derive."""
+        return {head: rows for closing in self._closings for head, rows in closing.rederive(dead).items()}
+
+    def restore(self, old: Mapping[str, Version], counters: Sequence[Mapping[str, Tally]]) -> None:
+        """Go on from facts and counters alone: the backbones are what other rules derive."""
+        for closing in self._closings:
+            for head in closing.module.heads:
+                rows = old[head].rows()
+                given = self._backend.union([self._backend.positive(tally[head], rows) for tally in counters])
+                closing.backbone[head] = self._backend.version(given)
+        self.resume([Kept(closing.backbone, closing.graph, object()) for closing in self._closings], old)
+
+    def _told(self, turn: int, closing: Closing, front: Mapping[str, Rows]) -> dict[str, Rows]:
+        """What a module hears in this turn."""
+        waiting, self._waiting[turn] = self._waiting[turn], {}
+        for letter in closing.letters:
+            if letter in front:
+                waiting.setdefault(letter, []).append(front[letter])
+        return {letter: self._backend.union(parts) for letter, parts in waiting.items()}
+
+    def _pass_on(self, turn: int, front: Mapping[str, Rows], answer: Mapping[str, Rows]) -> None:
+        """Keep what a module found for those that had their turn."""
+        for earlier in range(turn):
+            for head in answer.keys() & set(self._closings[earlier].letters):
+                rows = answer[head]
+                if head in front:
+                    rows = self._backend.difference(rows, self._backend.version(front[head]))
+                self._waiting[earlier].setdefault(head, []).append(rows)
+
+    def _trust(self, turn: int, nonrec: Mapping[str, Tally]) -> dict[str, Rows] | None:
+        """The facts a module may rest on while others are in doubt; None when it may rest on all."""
+        if self._certain:
+            return None
+        if self._trusted is None:
+            self._trusted = [self._certainties(closing, nonrec) for closing in self._closings]
+        return self._trusted[turn]
+
+    def _certainties(self, closing: Closing, nonrec: Mapping[str, Tally]) -> dict[str, Rows]:
+        backend, work = self._backend, self._work
+        found: dict[str, Rows] = {}
+        for letter in closing.letters:
+            standing = closing.backbone[letter] if letter in closing.backbone else work.old[letter]
+            if letter in self._own:
+                found[letter] = backend.positive(nonrec[letter], standing.rows())
+            elif letter in work.changes:
+                found[letter] = backend.difference(standing.rows(), backend.version(work.changes[letter].minus))
+            else:
+                found[letter] = standing.rows()
+        return found
+
+
+def exchange_of(work: Work, stratum: Stratum, modules: Sequence[Module]) -> Exchange:
+    """The modules of a stratum, ready to take turns."""
+    if work.debug and modules:
+        from sempre.maintain.bounds import Watched
+
+        return Watched(work, stratum, modules)
+    return Exchange(work, stratum, modules)
+
+
+def worthwhile(work: Work, modules: Iterable[Module], start: Mapping[str, Rows]) -> list[Module]:
+    """The modules that are expected to pay, given the first facts of the stratum.
+
+    Closures and components always do: the rules they replace are cubic. Linear rules are not: a matrix must fit, and
+    be asked for more than a few rows.
+    """
+    if not work.backend.has_modules:
+        return []
+    return [module for module in modules if module.kind in ("tc", "stc") or _pays(work, module, start)]
+
+
+def _pays(work: Work, module: Module, start: Mapping[str, Rows]) -> bool:
+    assert module.paths is not None
+    backend = work.backend
+    versions = {
+        letter: backend.version(start[letter]) if letter in start else work.new[letter]
+        for letter in module.letters
+        if letter in start or letter in work.new
+    }
+    statistics = backend.statistics(versions)
+    values = max((statistics.distinct(letter, column) for letter in versions for column in (0, 1)), default=0)
+    sources = max((statistics.distinct(head, 0) for head in module.heads if head in versions), default=0)
+    return values * module.paths.states <= MATRIX_NODES and sources * FEW_SOURCES >= values

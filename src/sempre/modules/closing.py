@@ -1,0 +1,139 @@
+"""A module at work: it hears of facts that come and go, and answers with the facts that follow.
+
+What a module hears are the facts of its letters that it did not derive itself. Those of its heads are its *backbone*:
+the facts of a head are exactly those that paths over the backbone and the other letters give. A fact that is given from
+outside after the module derived it does not enter the backbone; one whose derivation is lost while it still holds from
+outside does. The graph is a copy of all that, quick to ask, and made again whenever it is not that of the epoch.
+
+Reference: [Hu22] Alg. 4 to 12.
+Differs: the graph is a bit matrix, a set of edges or component labels; overdeletion keeps what trusted facts prove, so
+it is smaller than the paper's, and exact where all facts from outside are trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sempre.modules.graph import Facts, Found, Graph
+from sempre.modules.spec import Module
+from sempre.plan.backend import Backend, Rows, Version, View
+
+Told = Mapping[str, Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a module remembers between epochs: its backbone, and the graph, if that is still the one of `stamp`."""
+
+    backbone: Mapping[str, Version]
+    graph: Graph
+    stamp: object
+
+
+class Closing:
+    """A module during one epoch."""
+
+    def __init__(self, module: Module, backend: Backend) -> None:
+        self.module = module
+        self._backend = backend
+        self.graph = Graph(module)
+        self.backbone: dict[str, Version] = {head: backend.empty(head) for head in module.heads}
+        self.letters = module.letters
+
+    def resume(self, kept: Kept, others: Mapping[str, Version]) -> None:
+        """Go on from an earlier epoch. `others` are the letters that are not heads, as they were then."""
+        self.backbone = dict(kept.backbone)
+        if kept.graph.stamp is kept.stamp:
+            self.graph = kept.graph
+            # Until the epoch is done the graph belongs to nobody: if it fails, the next one makes it again.
+            self.graph.stamp = None
+            return
+        standing = {**others, **self.backbone}
+        self.graph.add({letter: self._facts(version.rows()) for letter, version in standing.items()})
+
+    def kept(self) -> Kept:
+        """What the next epoch starts from."""
+        self.graph.stamp = object()
+        return Kept(self.backbone, self.graph, self.graph.stamp)
+
+    def add(self, told: Told, present: Callable[[str], View]) -> dict[str, Rows]:
+        """The facts of heads that come with these, themselves included. `present` has those that are there."""
+        backend = self._backend
+        news: dict[str, Facts] = {}
+        answer: dict[str, list[Rows]] = {}
+        for letter, rows in told.items():
+            if letter in self.backbone:
+                derived = self.graph.holds(letter, self._facts(rows))
+                if derived.any():
+                    answer[letter] = [backend.chosen(rows, derived)]
+                    rows = backend.chosen(rows, ~derived)
+                self.backbone[letter] = self.backbone[letter].adding(rows)
+            news[letter] = self._facts(rows)
+        for head, rows in self._collected(self.graph.add(news)).items():
+            fresh = rows if self.graph.is_exact(head) else backend.difference(rows, present(head))
+            answer.setdefault(head, []).append(fresh)
+        return {head: backend.union(parts) for head, parts in answer.items()}
+
+    def delete(
+        self, told: Told, trusted: Told | None, holds: Callable[[str, Rows], tuple[Rows, Rows]]
+    ) -> dict[str, Rows]:
+        """The facts of heads that may be gone with these.
+
+        `trusted` are the facts from outside that are left and need no proof, None when all of them are such. `holds`
+        parts facts of a head into those that are left and hold anyway, and those that are left and may not.
+        """
+        backend = self._backend
+        gone: dict[str, list[Rows]] = {}
+        facts = None if trusted is None else {letter: self._facts(rows) for letter, rows in trusted.items()}
+        while told:
+            given, derived = self._forget(told)
+            told = {}
+            for head, rows in self._collected(self.graph.remove(given, facts, derived)).items():
+                safe, lost = holds(head, rows)
+                if len(safe):
+                    self._entrust(head, safe)
+                if len(lost):
+                    gone.setdefault(head, []).append(lost)
+                    # What goes is no part of the backbone any longer, and what rests on that goes too.
+                    again = backend.intersection(lost, self.backbone[head])
+                    if len(again):
+                        told[head] = again
+        return {head: backend.union(rows) for head, rows in gone.items()}
+
+    def rederive(self, dead: Mapping[str, Version]) -> dict[str, Rows]:
+        """The dead facts of heads that paths over what is left still give."""
+        found = {}
+        for head in self.module.heads:
+            if len(dead[head]):
+                rows = dead[head].rows()
+                found[head] = self._backend.chosen(rows, self.graph.holds(head, self._facts(rows)))
+        return {head: rows for head, rows in found.items() if len(rows)}
+
+    def _forget(self, told: Told) -> tuple[dict[str, Facts], dict[str, Facts]]:
+        """Take facts out of the backbone; those that were not in it were derived."""
+        given: dict[str, Facts] = {}
+        derived: dict[str, Facts] = {}
+        for letter, rows in told.items():
+            if letter in self.backbone:
+                backbone = self.backbone[letter]
+                rest = self._backend.difference(rows, backbone)
+                if len(rest):
+                    derived[letter] = self._facts(rest)
+                rows = self._backend.intersection(rows, backbone)
+                self.backbone[letter] = backbone.removing(rows)
+            given[letter] = self._facts(rows)
+        return given, derived
+
+    def _entrust(self, head: str, rows: Rows) -> None:
+        """Take facts into the backbone that lost their paths but hold from outside."""
+        fresh = self._backend.difference(rows, self.backbone[head])
+        self.backbone[head] = self.backbone[head].adding(fresh)
+        self.graph.add({head: self._facts(fresh)})
+
+    def _facts(self, rows: Rows) -> Facts:
+        tails, heads = self._backend.columns(rows)
+        return tails, heads
+
+    def _collected(self, found: Mapping[str, Found]) -> dict[str, Rows]:
+        return {head: self._backend.collect(head, facts.blocks, facts.size) for head, facts in found.items()}

@@ -1,0 +1,188 @@
+"""The graph that a module's facts are read off: values in states of its automaton, joined by facts.
+
+A fact `l(u, v)` is an edge from `u` in state `p` to `v` in state `q` for every step (p, l, q). A fact of a head is a
+pair of a value in its start state and one in a final state that a path connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sempre.kernel.graphs import Edges, Nodes, edges_of
+from sempre.kernel.join import distinct
+from sempre.kernel.reach import Components, Matrix, Pairs, Reach, Search
+from sempre.modules.spec import Module, closure
+
+Column: TypeAlias = NDArray[np.int64]
+Facts: TypeAlias = tuple[Column, Column]
+
+# A matrix has a bit for every pair of nodes: this many take 128 MiB.
+MATRIX_NODES = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Facts of a head in blocks, made while they are read, once; `size` is how many there are, None when not known."""
+
+    size: int | None
+    blocks: Iterator[Facts]
+
+
+class Graph:
+    """The edges of one module and what they connect."""
+
+    def __init__(self, module: Module) -> None:
+        self._paths = module.paths or closure(module.heads[0])
+        self._undirected = module.paths is None
+        self._reach: Reach = Components() if self._undirected else Matrix()
+        self._numbers = _Numbers()
+        # Which epoch this is the graph of; None while one is under way.
+        self.stamp: object = None
+        between = [(tail, head) for tail, _, head in self._paths.steps]
+        # Where two relations can be the same step, an edge stays until the last fact behind it goes.
+        self._behind = _Counts() if len(set(between)) < len(between) else None
+
+    def is_exact(self, head: str) -> bool:
+        """Whether `add` and `remove` find no fact of a head that was true before, or is true after."""
+        return len(self._paths.finals[head]) == 1 and not isinstance(self._reach, Search)
+
+    def add(self, facts: Mapping[str, Facts]) -> dict[str, Found]:
+        """The facts of heads that become true with these."""
+        edges = self._edges(facts)
+        if self._behind is not None:
+            edges = self._behind.add(edges)
+        size = len(self._numbers) * self._paths.states
+        if isinstance(self._reach, Matrix) and size > MATRIX_NODES:
+            self._reach = Search(self._reach.edges)
+        self._reach.grow(size)
+        return self._facts(self._reach.add(edges)) if edges.size else {}
+
+    def remove(
+        self, facts: Mapping[str, Facts], trusted: Mapping[str, Facts] | None, also: Mapping[str, Facts]
+    ) -> dict[str, Found]:
+        """The facts of heads that were true over these, and are not true over trusted facts alone.
+
+        `also` are facts of heads that go and were never given: they were true over others.
+        """
+        edges = self._edges(facts)
+        if self._behind is not None:
+            edges = self._behind.remove(edges)
+        given = None if trusted is None else distinct(self._edges(trusted))
+        derived = distinct(self._edges(also))
+        return self._facts(self._reach.remove(edges, given, derived)) if edges.size or derived.size else {}
+
+    def holds(self, head: str, facts: Facts) -> NDArray[np.bool_]:
+        """Which facts of a head are true."""
+        tails, heads = (self._numbers.known(column) for column in facts)
+        known = (tails >= 0) & (heads >= 0)
+        found = np.zeros(known.size, np.bool_)
+        if known.any():
+            states = self._paths.states
+            tails, heads = tails[known] * states + self._paths.starts[head], heads[known] * states
+            answer = np.zeros(tails.size, np.bool_)
+            for final in sorted(self._paths.finals[head]):
+                answer |= self._reach.holds(tails, heads + final)
+            found[known] = answer
+        return found
+
+    def _edges(self, facts: Mapping[str, Facts]) -> Edges:
+        """The edges of some facts; sorted and distinct, unless facts behind them are counted."""
+        states = self._paths.states
+        self._numbers.take([column for columns in facts.values() for column in columns])
+        numbered = {
+            letter: (self._numbers.known(tails) * states, self._numbers.known(heads) * states)
+            for letter, (tails, heads) in facts.items()
+        }
+        parts = [
+            edges_of(numbered[letter][0] + state, numbered[letter][1] + following)
+            for state, letter, following in self._paths.steps
+            if letter in numbered
+        ]
+        if not parts:
+            return np.empty(0, np.int64)
+        edges = np.concatenate(parts)
+        return edges if self._behind is not None else distinct(edges)
+
+    def _facts(self, pairs: Pairs) -> dict[str, Found]:
+        """What pairs of nodes mean, by head."""
+        values = self._numbers.values
+        if self._paths.states == 1:
+            (head,) = self._paths.starts
+            blocks = ((values[tails].repeat(counts), values[heads]) for tails, counts, heads in pairs.blocks)
+            return {head: Found(pairs.size, blocks)}
+        found: dict[str, list[Facts]] = {}
+        for tails, counts, heads in pairs.blocks:
+            tail, tail_state = np.divmod(tails.repeat(counts), self._paths.states)
+            end, end_state = np.divmod(heads, self._paths.states)
+            for head, start in self._paths.starts.items():
+                finals = np.zeros(self._paths.states, np.bool_)
+                finals[list(self._paths.finals[head])] = True
+                mine = np.flatnonzero((tail_state == start) & finals[end_state])
+                if mine.size:
+                    found.setdefault(head, []).append((values[tail[mine]], values[end[mine]]))
+        return {head: Found(sum(part[0].size for part in parts), iter(parts)) for head, parts in found.items()}
+
+
+class _Numbers:
+    """Values numbered from 0, in order as far as they came at once."""
+
+    def __init__(self) -> None:
+        self.values: Column = np.empty(0, np.int64)
+        self._sorted: Column = self.values
+        self._numbers: Nodes = self.values
+
+    def __len__(self) -> int:
+        return self.values.size
+
+    def known(self, column: Column) -> Nodes:
+        """The numbers of values, -1 for those without."""
+        if not self._sorted.size:
+            return np.full(column.size, -1)
+        at = np.minimum(self._sorted.searchsorted(column), self._sorted.size - 1)
+        return np.asarray(np.where(self._sorted[at] == column, self._numbers[at], -1))
+
+    def take(self, columns: Sequence[Column]) -> None:
+        """Number the values that have no number yet."""
+        missing = [column[self.known(column) < 0] for column in columns]
+        fresh = distinct(np.concatenate([np.empty(0, np.int64), *missing]))
+        if fresh.size:
+            at = self._sorted.searchsorted(fresh)
+            numbers = np.arange(self.values.size, self.values.size + fresh.size)
+            self.values = np.concatenate((self.values, fresh))
+            self._sorted = np.insert(self._sorted, at, fresh)
+            self._numbers = np.insert(self._numbers, at, numbers)
+
+
+class _Counts:
+    """How many facts are behind each edge."""
+
+    def __init__(self) -> None:
+        self._edges: Edges = np.empty(0, np.int64)
+        self._counts: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def add(self, edges: Edges) -> Edges:
+        """Count edges, which may repeat; returns those that are new."""
+        distinct, times = np.unique(edges, return_counts=True)
+        at = self._edges.searchsorted(distinct)
+        fresh = np.ones(distinct.size, np.bool_)
+        inside = at < self._edges.size
+        fresh[inside] = self._edges[at[inside]] != distinct[inside]
+        self._counts[at[~fresh]] += times[~fresh]
+        self._edges = np.insert(self._edges, at[fresh], distinct[fresh])
+        self._counts = np.insert(self._counts, at[fresh], times[fresh])
+        return distinct[fresh]
+
+    def remove(self, edges: Edges) -> Edges:
+        """Count edges out; returns those that nothing is behind anymore."""
+        distinct, times = np.unique(edges, return_counts=True)
+        at = self._edges.searchsorted(distinct)
+        self._counts[at] -= times
+        gone = self._counts == 0
+        lost = self._edges[gone]
+        self._edges, self._counts = self._edges[~gone], self._counts[~gone]
+        return np.asarray(lost)
