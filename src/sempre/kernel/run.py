@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,12 @@ from sempre.kernel.layout import INT64_MAX, Keys
 BUCKET_BITS = 2
 # A directory is built once this many probes per key were made: it costs a pass over the run.
 PROBES_PER_KEY = 1 / 32
+
+# Where one side has this many times fewer keys than the other, it is the one whose keys are looked for.
+FEWER = 2
+# Keys that are looked for at a time.
+PLACE_KEYS = 1 << 17
+NOWHERE: Rows = np.empty(0, np.intp)
 
 
 class Run:
@@ -60,6 +67,33 @@ class Run:
         # A probe beyond the last key finds position `size`; comparing it with the last key is still a correct "no".
         np.minimum(at, self.size - 1, out=at)
         return np.asarray(self.keys.take(at) == probes)
+
+    def among(self, sorted_: Keys) -> Mask:
+        """Which of some sorted distinct keys occur."""
+        if self.size * FEWER >= sorted_.size:
+            return self.member(sorted_)
+        found = np.zeros(sorted_.size, np.bool_)
+        for _, there in self._places(sorted_):
+            found[there] = True
+        return found
+
+    def place(self, sorted_: Keys) -> tuple[Rows, Rows]:
+        """The positions here and there of the keys that occur both here and in some sorted distinct keys."""
+        if self.size * FEWER < sorted_.size:
+            parts = list(self._places(sorted_))
+            here, there = (np.concatenate(side) for side in zip(*parts, strict=True)) if parts else (NOWHERE, NOWHERE)
+            return here, there
+        here = self.find(sorted_)
+        there = np.flatnonzero(here >= 0)
+        return here[there], there
+
+    def _places(self, sorted_: Keys) -> Iterator[tuple[Rows, Rows]]:
+        """The same, part by part, by looking for what is here, there: quicker where less is here."""
+        for begin in range(0, self.size, PLACE_KEYS):
+            keys = self.keys[begin : begin + PLACE_KEYS]
+            there = sorted_.searchsorted(keys)
+            hit = np.flatnonzero(sorted_.take(there, mode="clip") == keys)
+            yield hit + begin, there[hit]
 
     def find(self, probes: Keys) -> Rows:
         """The position of each probe, -1 for those that do not occur."""

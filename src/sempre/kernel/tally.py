@@ -91,22 +91,22 @@ class Tally:
             columns = rows.columns()
             at = np.flatnonzero(within(columns, self.packing.fields)) if columns else np.arange(keys.size)
             keys = self.packing.pack([column[at] for column in columns], at.size)
-        self._add_to(found, keys, at)
+        for run, weights in self._runs:
+            here, there = run.place(keys)
+            if here.size:
+                found[there if at is None else at[there]] += weights[here]
         return found
 
     def of_columns(self, columns: Sequence[Column], size: int) -> join.Weights:
         """The number of each row, given by columns that all fit; the rows may repeat and come in any order."""
         found = np.zeros(size, np.int64)
-        self._add_to(found, self.packing.pack(columns, size), None)
-        return found
-
-    def _add_to(self, found: join.Weights, keys: Keys, at: join.Rows | None) -> None:
-        """Add the numbers of `keys` to `found`, at the places `at` if given."""
+        keys = self.packing.pack(columns, size)
         for run, weights in self._runs:
             positions = run.find(keys)
             hit = np.flatnonzero(positions >= 0)
             if hit.size:
-                found[hit if at is None else at[hit]] += weights.take(positions[hit])
+                found[hit] += weights.take(positions[hit])
+        return found
 
     def entries(self) -> Counted:
         """All rows whose number is not zero."""

@@ -171,19 +171,19 @@ class Trace:
             found = np.zeros(keys.size, np.bool_)
             if fits.any():
                 inside = self.packing.pack([column[fits] for column in columns], int(fits.sum()))
-                found[fits] = self.holds(inside)
+                found[fits] = self._holds(inside)
             return found
-        return self.holds(keys)
+        return self._holds(keys)
 
-    def holds(self, keys: Keys) -> join.Mask:
+    def _holds(self, keys: Keys) -> join.Mask:
         found: join.Mask | None = None
         for run in self.orders[self.own]:
-            hit = run.member(keys)
+            hit = run.among(keys)
             found = hit if found is None else found | hit
         if found is None:
             return np.zeros(keys.size, np.bool_)
         if self.dead is not None:
-            found &= ~self.dead.holds(keys)
+            found &= ~self.dead._holds(keys)
         return found
 
     def count(self, order: Order, low: Keys, high: Keys, exact: bool) -> Column:
@@ -216,7 +216,7 @@ def merged(runs: Sequence[Run], layout: Packing) -> Keys:
 def _without(keys: Keys, runs: Sequence[Run]) -> Keys:
     """The keys that occur in none of the runs."""
     for run in runs:
-        found = run.member(keys)
+        found = run.among(keys)
         if found.any():
             keys = keys[~found]
     return keys

@@ -135,16 +135,22 @@ class Exchange:
             left = backend.difference(rows, dead[head])
             if head in front:
                 left = backend.difference(left, backend.version(front[head]))
-            return backend.positive(nonrec[head], left), backend.zero(nonrec[head], left)
+            safe = backend.positive(nonrec[head], left)
+            return safe, backend.difference(left, backend.version(safe)) if len(safe) else left
 
         for turn, closing in enumerate(self._closings):
             told = self._told(turn, closing, front)
             if told:
                 answer = closing.delete(told, self._trust(turn, nonrec), holds)
                 self._pass_on(turn, front, answer)
+                if self._certain:
+                    # What is lost outside and still proved inside stays.
+                    front.update(
+                        {head: closing.unproved(head, front[head]) for head in closing.backbone if head in front}
+                    )
                 for head, rows in answer.items():
                     front[head] = backend.union([rows, front[head]]) if head in front else rows
-        return front
+        return {name: rows for name, rows in front.items() if len(rows)}
 
     def rederive(self, dead: Mapping[str, Version]) -> dict[str, Rows]:
         """The dead facts that modules still derive."""
@@ -196,6 +202,13 @@ class Exchange:
             else:
                 found[letter] = standing.rows()
         return found
+
+
+def is_certain(stratum: Stratum, memory: Any) -> bool:
+    """Whether one module does all the recursion of a stratum, so that nothing from outside rests on what it derives."""
+    if not isinstance(memory, Partitioned) or len(memory.modules) != 1:
+        return False
+    return all(rule.number in memory.modules[0].rules for rule in stratum.recursive)
 
 
 def exchange_of(work: Work, stratum: Stratum, modules: Sequence[Module]) -> Exchange:

@@ -40,6 +40,8 @@ class Closing:
         self.graph = Graph(module)
         self.backbone: dict[str, Version] = {head: backend.empty(head) for head in module.heads}
         self.letters = module.letters
+        # Whether overdeletion may have gone further than what is left proves.
+        self._doubtful = False
 
     def resume(self, kept: Kept, others: Mapping[str, Version]) -> None:
         """Go on from an earlier epoch. `others` are the letters that are not heads, as they were then."""
@@ -86,6 +88,7 @@ class Closing:
         backend = self._backend
         gone: dict[str, list[Rows]] = {}
         facts = None if trusted is None else {letter: self._facts(rows) for letter, rows in trusted.items()}
+        self._doubtful |= trusted is not None or not all(map(self.graph.is_exact, self.module.heads))
         while told:
             given, derived = self._forget(told)
             told = {}
@@ -103,12 +106,18 @@ class Closing:
 
     def rederive(self, dead: Mapping[str, Version]) -> dict[str, Rows]:
         """The dead facts of heads that paths over what is left still give."""
+        if not self._doubtful:
+            return {}
         found = {}
         for head in self.module.heads:
             if len(dead[head]):
                 rows = dead[head].rows()
                 found[head] = self._backend.chosen(rows, self.graph.holds(head, self._facts(rows)))
         return {head: rows for head, rows in found.items() if len(rows)}
+
+    def unproved(self, head: str, rows: Rows) -> Rows:
+        """The facts of a head among these that no path gives."""
+        return self._backend.chosen(rows, ~self.graph.holds(head, self._facts(rows)))
 
     def _forget(self, told: Told) -> tuple[dict[str, Facts], dict[str, Facts]]:
         """Take facts out of the backbone; those that were not in it were derived."""
@@ -127,6 +136,7 @@ class Closing:
 
     def _entrust(self, head: str, rows: Rows) -> None:
         """Take facts into the backbone that lost their paths but hold from outside."""
+        self._doubtful = True
         fresh = self._backend.difference(rows, self.backbone[head])
         self.backbone[head] = self.backbone[head].adding(fresh)
         self.graph.add({head: self._facts(fresh)})

@@ -23,6 +23,8 @@ Facts: TypeAlias = tuple[Column, Column]
 
 # A matrix has a bit for every pair of nodes: this many take 128 MiB.
 MATRIX_NODES = 1 << 15
+# Numbers are looked up in a table when it needs at most this many slots a value.
+TABLE_SLOTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +137,21 @@ class _Numbers:
         self.values: Column = np.empty(0, np.int64)
         self._sorted: Column = self.values
         self._numbers: Nodes = self.values
+        self._table: Nodes = self.values
 
     def __len__(self) -> int:
         return self.values.size
 
     def known(self, column: Column) -> Nodes:
         """The numbers of values, -1 for those without."""
-        if not self._sorted.size:
+        if not self.values.size:
             return np.full(column.size, -1)
+        if self._table.size:
+            places = column - int(self._sorted[0])
+            inside = (places >= 0) & (places < self._table.size)
+            if inside.all():
+                return self._table[places]
+            return np.where(inside, self._table[np.where(inside, places, 0)], -1)
         at = np.minimum(self._sorted.searchsorted(column), self._sorted.size - 1)
         return np.asarray(np.where(self._sorted[at] == column, self._numbers[at], -1))
 
@@ -156,6 +165,17 @@ class _Numbers:
             self.values = np.concatenate((self.values, fresh))
             self._sorted = np.insert(self._sorted, at, fresh)
             self._numbers = np.insert(self._numbers, at, numbers)
+            self._table = self._tabled()
+
+    def _tabled(self) -> Nodes:
+        """The number of every value between the least and the greatest, if few of those have none."""
+        least = int(self._sorted[0])
+        span = int(self._sorted[-1]) - least + 1
+        if span > TABLE_SLOTS * self._sorted.size:
+            return np.empty(0, np.int64)
+        table = np.full(span, -1)
+        table[self._sorted - least] = self._numbers
+        return table
 
 
 class _Counts:
