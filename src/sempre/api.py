@@ -32,11 +32,11 @@ from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, DataError, ProgramError, StateError
-from sempre.engine import STRATEGIES, Engine, EpochResult, Progress
+from sempre.engine import STRATEGIES, Engine, EpochResult, Progress, Snapshot
 from sempre.ingest import encode_rows, is_spark_frame
 from sempre.lang.parser import parse, parse_atom
-from sempre.modules.find import partition, wanted_kinds
-from sempre.plan.equivalence import close_equivalences
+from sempre.maintain.strategy import Change, difference
+from sempre.modules.find import modularize
 from sempre.results import Decoder
 
 if TYPE_CHECKING:
@@ -269,9 +269,10 @@ class Database:
         _check_options(strategy, place, semantics, store)
         self._spark = spark
         self._made_border: Border | None = None
-        checked = close_equivalences(self.program.checked)
+        parts = modularize(self.program.checked, modules)
+        checked = parts.program
         self._backend = LocalBackend(checked, threads)
-        self._engine = Engine(checked, self._backend, strategy, progress, partition(checked, wanted_kinds(modules)))
+        self._engine = Engine(checked, self._backend, strategy, progress, parts.modules, deferred=parts.deferred)
         self._decoder = Decoder(self._backend.values, checked.types)
         self._closed = False
 
@@ -356,14 +357,23 @@ class Database:
         return self._finish(plus, minus)
 
     def _finish(self, plus: Mapping[str, Any], minus: Mapping[str, Any]) -> ChangeSet:
+        before = self._engine.snapshot
         result = self._engine.apply(plus, minus)
-        return self._change_set(result)
+        return self._change_set(result, before)
 
-    def _change_set(self, result: EpochResult) -> ChangeSet:
+    def _change_set(self, result: EpochResult, before: Snapshot) -> ChangeSet:
         relations = self.program.relations
+        changed = {name: change for name, change in result.changes.items() if name in relations}
+        # Changes of relations that are evaluated on demand take both states to find: only then are they held on to.
+        states = (before, self._engine.snapshot) if self._engine.deferred else None
+
+        def change_of(name: str) -> Change | None:
+            if states is None or name not in self._engine.deferred:
+                return changed.get(name)
+            return difference(self._backend, *(self._engine.version(name, state) for state in states))
 
         def table(name: str, side: str) -> Any:
-            change = result.changes.get(name)
+            change = change_of(name)
             if change is None:
                 return self._decoder.table(relations[name], [np.empty(0, np.int64)] * relations[name].arity, 0)
             rows = getattr(change, side)
@@ -375,8 +385,8 @@ class Database:
             "driver",
             sum(stratum.rounds for stratum in result.strata),
             result.instances,
-            {name: len(change.plus) for name, change in result.changes.items()},
-            {name: len(change.minus) for name, change in result.changes.items()},
+            {name: len(change.plus) for name, change in changed.items()},
+            {name: len(change.minus) for name, change in changed.items()},
             peak_rss(),
             result.why,
             tuple(asdict(stratum) for stratum in result.strata),
@@ -482,7 +492,7 @@ class Database:
 
     def _version(self, name: str) -> Any:
         self._open()
-        return self._engine.snapshot.versions[name]
+        return self._engine.version(name)
 
     def _unknown(self, name: str) -> DataError:
         import difflib

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.maintain.auto import Auto
 from sempre.maintain.backward_forward import BackwardForward
 from sempre.maintain.dred import DRed
@@ -19,7 +19,8 @@ from sempre.maintain.dredc import DRedC
 from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
 from sempre.maintain.ranked import Ranked
-from sempre.maintain.recompute import Recompute
+from sempre.maintain.recompute import Recompute, materialize
+from sempre.maintain.sequence import Sequence
 from sempre.maintain.strategy import Change, Outcome, Strategy, Work
 from sempre.modules.spec import Module
 from sempre.plan.backend import Backend, Rows, Version
@@ -70,6 +71,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class StratumReport:
+    """How a stratum was brought up to date; that of neighbors goes by the name of what is sorted."""
+
     relations: tuple[str, ...]
     strategy: str
     rounds: int
@@ -104,7 +107,11 @@ class _Pending:
 
 @dataclass(slots=True)
 class Engine:
-    """Keeps the relations of a program on a backend."""
+    """Keeps the relations of a program on a backend.
+
+    `modules` are evaluated by algorithms of their own. Rules in `deferred` are not evaluated at all until `version` is
+    asked for their relation.
+    """
 
     program: CheckedProgram
     backend: Backend
@@ -112,18 +119,36 @@ class Engine:
     progress: Callable[[Progress], None] | None = None
     modules: Mapping[int, tuple[Module, ...]] = field(default_factory=dict)
     debug: bool = False
+    deferred: Mapping[str, NormalRule] = field(default_factory=dict)
     snapshot: Snapshot = field(init=False)
     plans: Plans = field(init=False)
+    _demanded: dict[tuple[int, str], Version] = field(init=False)
 
     def __post_init__(self) -> None:
         self.plans = Plans(self.program, self.backend)
         nothing = {name: self.backend.empty(name) for name in self.program.relations}
         self.snapshot = Snapshot(-1, True, nothing, nothing, {})
+        self._demanded = {}
 
     @property
     def is_empty(self) -> bool:
         """Whether there are no facts at all."""
         return not any(len(version) for version in self.snapshot.versions.values())
+
+    def version(self, name: str, snapshot: Snapshot | None = None) -> Version:
+        """A relation in the present snapshot, or in an earlier one."""
+        snapshot = snapshot or self.snapshot
+        rule = self.deferred.get(name)
+        if rule is None:
+            return snapshot.versions[name]
+        if (snapshot.epoch, name) not in self._demanded:
+            # What an earlier epoch was asked for is not likely to be asked for again.
+            self._demanded = {key: version for key, version in self._demanded.items() if key[0] == self.snapshot.epoch}
+            known, explicit = dict(snapshot.versions), snapshot.explicit
+            work = Work(self.program, self.backend, self.plans, {}, explicit, explicit, {}, _no_round, known)
+            outcome = materialize(work, Stratum(-1, (name,), (rule,), ()))
+            self._demanded[snapshot.epoch, name] = outcome.versions[name]
+        return self._demanded[snapshot.epoch, name]
 
     def reset(self) -> None:
         """Start again from nothing, with the backend's present layouts."""
@@ -219,7 +244,7 @@ class Engine:
         work.new.update(outcome.versions)
         work.changes.update({name: change for name, change in outcome.changes.items() if change})
         report = StratumReport(
-            stratum.relations,
+            (strategy.order.source,) if isinstance(strategy, Sequence) else stratum.relations,
             outcome.how or strategy.name,
             outcome.rounds,
             time.perf_counter() - began,
@@ -229,7 +254,10 @@ class Engine:
         return outcome.memory, report
 
     def _strategy_of(self, stratum: Stratum) -> Strategy:
-        """The chosen strategy; strata with aggregates in heads have only two ways."""
+        """The chosen strategy; strata with aggregates in heads have only two ways, neighbors one."""
+        order = next((m.order for m in self.modules.get(stratum.index, ()) if m.order is not None), None)
+        if order is not None:
+            return Sequence(order)
         aggregates = any(self.program.relations[name].aggregate is not None for name in stratum.relations)
         return STRATEGIES["dred" if aggregates and self.strategy != "recompute" else self.strategy]
 

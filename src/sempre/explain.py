@@ -1,8 +1,9 @@
-"""Plans as text: how each rule would be evaluated."""
+"""Plans and modules as text: how each rule would be evaluated."""
 
 from __future__ import annotations
 
 from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, NormalRule, Stratum, Var
+from sempre.modules.find import Parts
 from sempre.plan.equivalence import close_equivalences
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import (
@@ -19,6 +20,7 @@ from sempre.plan.ops import (
     Step,
     TakeApart,
     matches,
+    relations_of,
 )
 from sempre.plan.planner import plan_rule
 
@@ -49,6 +51,20 @@ def plans(program: CheckedProgram) -> str:
             for pivot in _pivots(rule, stratum):
                 lines += _plan_lines(rule, pivot, program, orders)
     return "\n".join(lines)
+
+
+def modules(parts: Parts) -> str:
+    """The modules of a program, each with why it is one and with its rules; nothing if there are none."""
+    readers = {rule.number: relations_of(rule.body) for rule in parts.program.rules}
+    texts = {rule.number: rule.text for rule in parts.program.rules}
+    lines: list[str] = []
+    for module in (module for found in parts.modules.values() for module in found):
+        # Rules that a program does not have itself are told by those that read what they derive.
+        rules = module.rules if module.order is None else {n for n in texts if module.order.relation in readers[n]}
+        title = module.order.source if module.order is not None else ", ".join(module.heads)
+        lines += [f"module {module.kind} {title}: {module.reason}", *(f"  {texts[number]}" for number in sorted(rules))]
+    lines += [f"on demand: {rule.text}" for rule in parts.deferred.values()]
+    return "\n".join([*lines, "every other rule: generic", ""]) if lines else ""
 
 
 def _pivots(rule: NormalRule, stratum: Stratum) -> list[Pivot]:

@@ -132,7 +132,21 @@ def test_check_lists_the_strata(folder: Path) -> None:
         "2 relations, 2 rules, 0 facts, 2 strata\n"
         "stratum 0: edge  (input)\n"
         "stratum 1: reach  (2 rules, recursive, output)\n"
+        "module linear reach: `reach` is extended by `edge` at its end\n"
+        "  reach(x, z) :- reach(x, y), edge(y, z).\n"
+        "every other rule: generic\n"
     )
+    without = sempre("check", "reach.dl", "--modules", "off", cwd=folder)
+    assert done.stdout.startswith(without.stdout)
+    assert "module" not in without.stdout
+
+
+@pytest.mark.parametrize("command", [("check",), ("run", "--on", "local")])
+def test_an_unknown_kind_of_module(folder: Path, command: tuple[str, ...]) -> None:
+    done = sempre(*command, "reach.dl", "--modules", "tc,fast", cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "unknown kind of module `fast`" in done.stderr
+    assert "tc, stc, linear, rch, seq" in done.stderr
 
 
 def test_check_prints_plans(folder: Path) -> None:

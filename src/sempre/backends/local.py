@@ -16,6 +16,7 @@ import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
 from sempre.backends import best
+from sempre.backends.ordering import Ordering
 from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute
 from sempre.backends.walk import Walked, is_walkable, walk
 from sempre.diagnostics import DataError, Diagnostic
@@ -37,7 +38,7 @@ from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import Order, RowSet, Trace, View
 from sempre.kernel.values import Values
 from sempre.plan.domains import domains
-from sempre.plan.ops import Distinct, Plan, Probe
+from sempre.plan.ops import Distinct, Neighbors, Plan, Probe
 
 # Rows of the first step that one task takes; below PARALLEL_ROWS a second thread costs more than it saves.
 SLICE_ROWS = 1 << 15
@@ -337,6 +338,10 @@ class LocalBackend:
 
     def chosen(self, rows: RowSet, mask: join.Mask) -> RowSet:
         return RowSet(rows.packing, rows.keys[mask])
+
+    def ordering(self, order: Neighbors, rows: RowSet) -> Ordering:
+        """Rows of `order.source`, kept sorted."""
+        return Ordering.of(order, rows, self.rows)
 
     # -------------------------------------------------------------------------------------- aggregates in heads
 

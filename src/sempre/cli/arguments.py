@@ -10,6 +10,7 @@ STRATEGIES = ("auto", "recompute", "dred", "dredc", "bf", "bfc", "counting", "el
 NETWORK_ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 PLACES = ("auto", "driver", "workers", "cluster")
 COMMANDS = ("run", "check", "network", "help")
+MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, stc, linear, rch, seq"
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 OVERVIEW = """\
@@ -66,6 +67,7 @@ def _parser(command: str) -> _Parser:
         parser = _Parser(prog="sempre check", allow_abbrev=False, description="Report what is wrong with a program.")
         parser.add_argument("program", metavar="PROGRAM.dl", type=Path)
         parser.add_argument("-v", "--verbose", action="store_true", help="also print the plan of every rule")
+        parser.add_argument("--modules", metavar="auto|off|LIST", default="auto", help=MODULES_HELP)
         return parser
     return _network_parser() if command == "network" else _run_parser()
 
@@ -112,7 +114,7 @@ def _run_parser() -> _Parser:
     add("--report", metavar="FILE.json", type=Path, help="write what was done, and how long it took")
     expert = parser.add_argument_group("how it is evaluated").add_argument
     expert("--strategy", choices=STRATEGIES, default="auto")
-    expert("--modules", metavar="auto|off|LIST", default="auto")
+    expert("--modules", metavar="auto|off|LIST", default="auto", help=MODULES_HELP)
     expert("--semantics", choices=("stratified", "active"))
     expert("--threads", metavar="N", type=_positive)
     expert("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")

@@ -11,9 +11,14 @@ from sempre.cli.terminal import show_warnings
 
 def check(options: argparse.Namespace) -> int:
     """Print the strata of a program without errors; raises with all errors of one that has some."""
+    from sempre.explain import modules, plans
+    from sempre.modules.find import modularize
+
     checked = load_program(options.program).checked
+    parts = modularize(checked, options.modules)
     show_warnings(checked.warnings, checked.sources)
     print(summary(checked), end="")
+    print(modules(parts), end="")
     if options.verbose and any(relation.location is not None for relation in checked.relations.values()):
         from sempre.network.localize import localize
         from sempre.network.text import local_text
@@ -21,8 +26,6 @@ def check(options: argparse.Namespace) -> int:
         print("\nlocalized:")
         print(local_text(localize(checked)))
     if options.verbose:
-        from sempre.explain import plans
-
         print()
         print(plans(checked))
     return 0

@@ -9,7 +9,7 @@ Reference: [Hu22] section 6.4; [HS04] for which chains are regular.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sempre.modules.spec import Automaton
@@ -90,6 +90,46 @@ def languages(sketch: Sketch, known: Mapping[str, Deterministic]) -> dict[str, D
     for origin, word, target in sketch.edges:
         loose.add_word(origin, word, target, known)
     return {head: _small(_determined(loose, start, final)) for head, (start, final) in sketch.ends.items()}
+
+
+def collapsed(given: Deterministic, letters: Collection[str]) -> Deterministic:
+    """The words that matter when some letters are transitive relations: two such letters in a row are also one.
+
+    A letter is left as it is where some word, so shortened, would not be among the words.
+    """
+    for letter in sorted(letters):
+        once = [step[letter] for step in given.steps if letter in step]
+        twice = [(state, given.steps[state][letter]) for state in once if letter in given.steps[state]]
+        if all(_includes(given, state, following) for state, following in twice):
+            given = _small(_without_doubles(given, letter))
+    return given
+
+
+def _includes(given: Deterministic, larger: int, smaller: int) -> bool:
+    """Whether every word that leads from one state to a final one does so from another."""
+    seen: set[tuple[int | None, int]] = {(larger, smaller)}
+    pending: list[tuple[int | None, int]] = [(larger, smaller)]
+    while pending:
+        big, small = pending.pop()
+        if small in given.finals and big not in given.finals:
+            return False
+        for letter, to in given.steps[small].items():
+            pair = (None if big is None else given.steps[big].get(letter), to)
+            if pair not in seen:
+                seen.add(pair)
+                pending.append(pair)
+    return True
+
+
+def _without_doubles(given: Deterministic, letter: str) -> Deterministic:
+    """The words without two of a letter in a row: a second copy of each state is for after the letter."""
+    count = len(given.steps)
+    steps = [
+        {name: to + count * (name == letter) for name, to in step.items() if not (after and name == letter)}
+        for after in (False, True)
+        for step in given.steps
+    ]
+    return Deterministic(tuple(steps), frozenset(s + count * after for s in given.finals for after in (0, 1)))
 
 
 def automaton(parts: Mapping[str, Deterministic]) -> Automaton:

@@ -21,9 +21,11 @@ from sempre.analysis.graph import arrange
 from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
 from sempre.diagnostics import StateError
 from sempre.modules import shapes
-from sempre.modules.automata import Deterministic, Sketch, TooLarge, automaton, languages
+from sempre.modules.automata import Deterministic, Sketch, TooLarge, automaton, collapsed, languages
+from sempre.modules.sequences import Sequenced, sequence_module, with_neighbors
 from sempre.modules.shapes import Chain, Pure
 from sempre.modules.spec import Module
+from sempre.plan.equivalence import close_equivalences
 
 PATH_KINDS = ("tc", "stc", "linear", "rch")
 KINDS = (*PATH_KINDS, "seq")
@@ -43,14 +45,38 @@ def wanted_kinds(modules: str | Iterable[str]) -> frozenset[str]:
     return frozenset(names)
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A program as it is evaluated, its modules by stratum, and rules that wait until somebody reads their relation."""
+
+    program: CheckedProgram
+    modules: Mapping[int, tuple[Module, ...]]
+    deferred: Mapping[str, NormalRule]
+
+
+def modularize(program: CheckedProgram, wanted: str | Iterable[str] = "auto") -> Parts:
+    """The program with its equivalences as rules and its successor rules reading neighbors, and its modules."""
+    kinds = wanted_kinds(wanted)
+    closed = close_equivalences(program)
+    sequenced = with_neighbors(closed) if "seq" in kinds else Sequenced(closed, {})
+    return Parts(sequenced.program, partition(sequenced.program, kinds), sequenced.deferred)
+
+
 def partition(program: CheckedProgram, wanted: str | Collection[str] = "auto") -> dict[int, tuple[Module, ...]]:
     """The modules of each stratum that has some, by its index.
 
     Expects equivalences as rules, and rules numbered by their place in the program.
     """
     kinds = wanted_kinds(wanted)
-    found = {stratum.index: _modules(program, stratum, kinds) for stratum in program.strata if stratum.recursive}
-    return {index: modules for index, modules in found.items() if modules}
+    found: dict[int, tuple[Module, ...]] = {}
+    closed: set[str] = set()
+    for stratum in program.strata:
+        sequence = sequence_module(program, stratum)
+        modules = _modules(program, stratum, kinds, closed) if sequence is None else (sequence,)
+        if modules:
+            found[stratum.index] = modules
+        closed |= {name for name in stratum.relations if shapes.are_transitive(_pure_rules(name, stratum))}
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +94,10 @@ class _Group:
     reason: str
 
 
-def _modules(program: CheckedProgram, stratum: Stratum, kinds: frozenset[str]) -> tuple[Module, ...]:
+def _modules(
+    program: CheckedProgram, stratum: Stratum, kinds: frozenset[str], below: Collection[str]
+) -> tuple[Module, ...]:
+    """The modules of a stratum; `below` are the transitive relations of lower strata."""
     relations = program.relations
     if any(relations[name].aggregate is not None for name in stratum.relations):
         return ()
@@ -80,7 +109,7 @@ def _modules(program: CheckedProgram, stratum: Stratum, kinds: frozenset[str]) -
     groups = []
     for names in arrange({n: [w for c in chains if c.head == n for w in c.word if w in left] for n in left}):
         groups += _groups(names, chains, stratum, kinds)
-    found = [*equivalences, *_paths(groups, kinds)]
+    found = [*equivalences, *_paths(groups, kinds, below)]
     return tuple(sorted(found, key=lambda module: stratum.relations.index(module.heads[0])))
 
 
@@ -203,22 +232,22 @@ def _reason(kind: str, name: str, closing: list[Pure], extending: list[Chain]) -
 # -------------------------------------------------------------------------------------------------- modules
 
 
-def _paths(groups: list[_Group], kinds: frozenset[str]) -> list[Module]:
+def _paths(groups: list[_Group], kinds: frozenset[str], below: Collection[str]) -> list[Module]:
     """The groups as modules; those that read each other one way become one, if that is wanted and stays small."""
     modules = []
     for bundle in _bundles(groups) if "rch" in kinds else [[group] for group in groups]:
         try:
-            modules.append(_module(bundle))
+            modules.append(_module(bundle, below))
         except TooLarge:
-            modules += _one_by_one(bundle)
+            modules += _one_by_one(bundle, below)
     return modules
 
 
-def _one_by_one(bundle: list[_Group]) -> list[Module]:
+def _one_by_one(bundle: list[_Group], below: Collection[str]) -> list[Module]:
     modules = []
     for group in bundle:
         try:
-            modules.append(_module([group]))
+            modules.append(_module([group], below))
         except TooLarge:
             continue
     return modules
@@ -242,14 +271,16 @@ def _bundles(groups: list[_Group]) -> list[list[_Group]]:
     return [[by_leader[name] for name in order if name in bundle] for bundle in dict.fromkeys(bundle_of.values())]
 
 
-def _module(bundle: list[_Group]) -> Module:
+def _module(bundle: list[_Group], below: Collection[str]) -> Module:
+    """The groups as one module. What is closed below is followed one step at a time: a second would be the first."""
     known: dict[str, Deterministic] = {}
     for group in bundle:
         known.update(languages(group.sketch, known))
     heads = tuple(head for group in bundle for head in group.heads)
     rules = frozenset[int]().union(*(group.rules for group in bundle))
+    paths = {head: collapsed(words, below) for head, words in known.items()}
     kind = bundle[0].kind if len(bundle) == 1 else "rch"
-    return Module(kind, heads, rules, "; ".join(group.reason for group in bundle), automaton(known))
+    return Module(kind, heads, rules, "; ".join(group.reason for group in bundle), automaton(paths))
 
 
 def _quoted(names: Iterable[str]) -> str:

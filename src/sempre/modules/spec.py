@@ -4,8 +4,9 @@ A stratum is partitioned: every rule belongs to at most one `Module`, the rest t
 into relations that no other module derives into, but generic rules may derive into the same relations, and any rule
 may read them.
 
-Three kinds of module answer one question, what is reachable from what, over the facts that they did not derive
-themselves: paths that an automaton accepts (`tc`, `linear`, `rch`), and connected components (`stc`).
+Four kinds of module answer one question, what is reachable from what, over the facts that they did not derive
+themselves: paths that an automaton accepts (`tc`, `linear`, `rch`), and connected components (`stc`). The last kind,
+`seq`, keeps sorted neighbors; its stratum has nothing else.
 
 Reference: [Hu22] section 5.1; [HS04] for regular chains.
 """
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from sempre.plan.ops import Neighbors
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Module:
     """Some rules of one stratum that are evaluated together.
 
     `heads` are the relations it derives into, `rules` the numbers of the rules it owns, `reason` says in a sentence
-    what was recognized. `paths` is missing for `stc`, which has one head.
+    what was recognized. `paths` is missing for `stc`, which has one head, and for `seq`, which has an `order`.
     """
 
     kind: str
@@ -49,6 +52,7 @@ class Module:
     rules: frozenset[int]
     reason: str
     paths: Automaton | None = None
+    order: Neighbors | None = None
 
     @property
     def letters(self) -> tuple[str, ...]:

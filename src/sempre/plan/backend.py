@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sempre.plan.ops import Order, Plan, Read
+from sempre.plan.ops import Neighbors, Order, Plan, Read
 from sempre.plan.planner import Statistics
 
 # What these are is the backend's business; strategies only pass them around.
@@ -26,6 +26,9 @@ Views: TypeAlias = Mapping[tuple[str, Read], View]
 # An immutable set of rows of one relation. Besides len(): rows(), adding(rows) for rows it lacks, removing(rows) for
 # rows it has, indexed(orders) to be quick to look up by these orders; each gives a new version.
 Version: TypeAlias = Any
+# Rows sorted by a column within groups, immutable: changed(plus, minus); neighbors(), all of them; around(rows), those
+# that have to do with the values of some rows. The latter two give rows of `Neighbors.relation`.
+Ordering: TypeAlias = Any
 Walk: TypeAlias = Any  # followed, pending: {relation: rows}; counts: {relation: counted}
 
 
@@ -149,4 +152,8 @@ class Backend(Protocol):
 
     def totals(self, relation: str, counted: Counted) -> Rows:
         """One row per group, for a relation that keeps the `sum` or `count`."""
+        ...
+
+    def ordering(self, order: Neighbors, rows: Rows) -> Ordering:
+        """Rows of `order.source`, kept sorted. Only asked for where `has_modules`."""
         ...

@@ -20,9 +20,22 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from sempre.analysis.model import Compare, Const, Expr, Fold, Literal, Match, NormalRule, Not, Unpack, Var
+from sempre.analysis.model import Compare, Const, Expr, Fold, Kind, Literal, Match, NormalRule, Not, Unpack, Var
 
 Order = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbors:
+    """What stands next to what: rows `(groups.., x, y)` where the values `x < y` of `column` occur in `source` with the
+    same values of its columns `groups`, and no value of that group lies between them.
+    """
+
+    relation: str
+    source: str
+    groups: tuple[int, ...]
+    column: int
+    kind: Kind
 
 
 class Read(Enum):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from itertools import product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sempre.api import Program
+from sempre.modules.automata import Deterministic, collapsed
 from sempre.modules.find import partition
 from sempre.modules.spec import Automaton
 from sempre.plan.equivalence import close_equivalences
@@ -99,3 +101,35 @@ def test_regular_rules_are_recognized_often() -> None:
         for head in module.heads:
             assert module.paths is not None
             assert accepted(module.paths, head) == unfoldings(head, rules)
+
+
+def squeezed(word: tuple[str, ...], letter: str) -> tuple[str, ...]:
+    """The word with one of a letter where it has several in a row."""
+    return tuple(a for i, a in enumerate(word) if not (a == letter and i and word[i - 1] == letter))
+
+
+def test_collapsed_words_stand_for_all_words() -> None:
+    """Every word, squeezed, is among those that are left, and those that are left were there before."""
+    rng = random.Random(5)
+    collapsing = 0
+    for _ in range(300):
+        states = rng.randint(1, 4)
+        steps = tuple({letter: rng.randrange(states) for letter in "ef" if rng.random() < 0.7} for _ in range(states))
+        finals = frozenset(state for state in range(states) if rng.random() < 0.5)
+        given = Deterministic(steps, finals)
+        left = collapsed(given, {"e"})
+        before, after = words(given), words(left)
+        assert after <= before
+        if after != before:
+            collapsing += 1
+            assert {squeezed(word, "e") for word in before} == after
+    assert collapsing > 20
+
+
+def words(given: Deterministic) -> set[tuple[str, ...]]:
+    found: set[tuple[str, ...]] = set()
+    front: list[tuple[tuple[str, ...], int]] = [((), 0)]
+    for _ in range(LONGEST):
+        front = [((*word, letter), to) for word, state in front for letter, to in given.steps[state].items()]
+        found |= {word for word, state in front if state in given.finals}
+    return found

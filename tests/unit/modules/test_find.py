@@ -146,6 +146,30 @@ def test_heads_of_one_stratum_share_an_automaton() -> None:
     assert [(module.kind, module.heads) for module in apart] == [("tc", ("r",)), ("linear", ("s",))]
 
 
+@pytest.mark.parametrize(
+    ("rules", "steps"),
+    [
+        ("s(x, z) :- s(x, y), r(y, z).", ((0, "s", 1), (1, "r", 2))),
+        ("s(x, z) :- r(x, y), s(y, z).", ((0, "r", 1), (0, "s", 2), (1, "s", 2))),
+        ("s(x, z) :- s(x, y), r(y, z).\ns(x, z) :- s(x, y), e(y, z).", None),
+    ],
+)
+def test_what_is_closed_below_is_followed_once(rules: str, steps: tuple[tuple[int, str, int], ...] | None) -> None:
+    *_, module = found(f"r(x, z) :- r(x, y), r(y, z).\n{rules}")
+    assert (module.kind, module.heads) == ("linear", ("s",))
+    assert module.paths is not None
+    if steps is not None:
+        assert module.paths.steps == steps
+    follows = {(state, to) for state, letter, to in module.paths.steps if letter == "r"}
+    assert not {to for _, to in follows} & {state for state, _ in follows}
+
+
+def test_two_steps_that_must_be_two_stay_two() -> None:
+    *_, module = found("r(x, z) :- r(x, y), r(y, z).\ns(x, w) :- s(x, y), r(y, z), r(z, w).")
+    assert module.paths is not None
+    assert module.paths.steps == ((0, "s", 1), (1, "r", 2), (2, "r", 1))
+
+
 def test_heads_that_extend_each_other_stay_apart() -> None:
     modules = found("r(x, z) :- r(x, y), s(y, z).\ns(x, z) :- s(x, y), r(y, z).\nt(x, z) :- t(x, y), r(y, z).")
     assert [(module.kind, module.heads) for module in modules] == [("linear", (name,)) for name in "rst"]
