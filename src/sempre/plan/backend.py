@@ -23,6 +23,9 @@ Views: TypeAlias = Mapping[tuple[str, Read], View]
 # An immutable set of rows of one relation. Besides len(): rows(), adding(rows) for rows it lacks, removing(rows) for
 # rows it has, indexed(orders) to be quick to look up by these orders; each gives a new version.
 Version: TypeAlias = Any
+# What happened to the facts of one relation, cycle by cycle; an immutable value. Has now, view(cycle, since, without),
+# present, counts, indexed(orders), advanced, compared, edited: see `sempre.kernel.chains`.
+Chain: TypeAlias = Any
 Walk: TypeAlias = Any  # followed, pending: {relation: rows}; counts: {relation: counted}
 
 
@@ -94,6 +97,14 @@ class Backend(Protocol):
 
     def tally(self, relation: str) -> Tally:
         """A map from facts to numbers, all zero."""
+        ...
+
+    def chain(self, relation: str, rows: Rows) -> Chain:
+        """The chains of a relation before the first cycle, when it has these rows."""
+        ...
+
+    def digest(self, relation: str, rows: Rows) -> int:
+        """A number that tells sets of facts apart: that of a symmetric difference is the exclusive or of the two."""
         ...
 
     def positive(self, tally: Tally, rows: Rows) -> Rows:
