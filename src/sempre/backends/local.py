@@ -273,10 +273,7 @@ class LocalBackend:
 
     def chain(self, relation: str, rows: RowSet) -> Chain:
         """The chains of a relation before the first cycle, when it has these rows."""
-        tally = self.tally(relation)
-        fields = (*tally.packing.fields, EMPTY)
-        stamped = Tally(packing(fields, tuple(range(len(fields)))))
-        return Chain(Trace.of(rows), self.empty(relation), Trace.empty(fields), stamped, stamped)
+        return Chain.starting(rows)
 
     def digest(self, relation: str, rows: RowSet) -> int:
         """A number that tells sets of facts apart: that of a symmetric difference is the exclusive or of the two."""

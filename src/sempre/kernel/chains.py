@@ -62,14 +62,15 @@ def _bounds(
 ) -> tuple[join.Rows, Keys, Keys] | None:
     """For rows that `layout` can hold: where they stand in `columns`, and their keys from `first` to `last` cycle."""
     field = layout.fields[-1]
-    if not field.bits or first > field.hi:
+    first, last = max(first, field.lo), min(last, field.hi)
+    if first > last:
         return None
     at = np.flatnonzero(within(columns, layout.fields[:-1])) if columns else np.arange(size)
     if not at.size:
         return None
     inside = [column.take(at) for column in columns]
     low = layout.pack([*inside, np.full(at.size, first)], at.size)
-    return at, low, layout.pack([*inside, np.full(at.size, min(last, field.hi))], at.size)
+    return at, low, layout.pack([*inside, np.full(at.size, last)], at.size)
 
 
 def union(sets: Iterable[RowSet]) -> RowSet:
@@ -190,6 +191,13 @@ class Chain:
     points: Trace
     added: Tally
     deleted: Tally
+
+    @staticmethod
+    def starting(rows: RowSet) -> Chain:
+        """The chains before the first cycle, when the relation has these rows."""
+        layout = _stamped_packing(rows.packing, 0)
+        nothing = Trace.empty(rows.packing.fields)
+        return Chain(Trace.of(rows), nothing, Trace.empty(layout.fields), Tally(layout), Tally(layout))
 
     # ------------------------------------------------------------------------------------------------ reading
 
