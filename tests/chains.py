@@ -6,12 +6,12 @@ from typing import Any
 
 from sempre.active.engine import ActiveEngine
 from sempre.active.timeline import Timeline
+from sempre.api import Program
 from sempre.backends.local import LocalBackend
 from sempre.ingest import encode_rows
 from sempre.kernel.trace import RowSet
 from sempre.lang import syntax as s
 from sempre.lang.printer import to_text
-from sempre.api import Program
 from sempre.plan.equivalence import close_equivalences
 from sempre.results import Decoder
 from tests.oracle.active import Database, Numbers, Run
@@ -45,9 +45,7 @@ class Subject:
     def database(self, timeline: Timeline, cycle: int) -> Database:
         """What held after a cycle."""
         return frozenset(
-            (name, row)
-            for name, chain in timeline.chains.items()
-            for row in self.decoded(name, chain.at(cycle).rows())
+            (name, row) for name, chain in timeline.chains.items() for row in self.decoded(name, chain.at(cycle).rows())
         )
 
     def numbers(self, timeline: Timeline, cycle: int) -> Numbers:

@@ -113,5 +113,3 @@ def _closing(name: str, pairs: set[Row]) -> list[Fact]:
     """One step of the closure of an equivalence relation: by symmetry, and by transitivity."""
     found = [(name, (right, left)) for left, right in pairs]
     return found + [(name, (a, d)) for a, b in pairs for c, d in pairs if b == c]
-
-

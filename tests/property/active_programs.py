@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sempre.lang import syntax as s
 from tests.oracle.naive import Facts
-from tests.property.bodies import Relation
+from tests.property.bodies import Body, Relation
 from tests.property.dice import Dice
 from tests.property.programs import Maker, Update
 
@@ -62,12 +62,30 @@ class _ActiveMaker(Maker):
 
     def _active_rule(self) -> s.Rule:
         """A rule for any relation; a third of them delete, base facts more often than they are added."""
-        deletes = self.dice.chance(35)
+        deletes = self.dice.chance(40)
         base = [relation for relation in self.relations if relation.role == "base"]
         others = [relation for relation in self.relations if relation.role != "base"]
         head = self.dice.choose(base if self.dice.chance(40 if deletes else 10) else others)
+        if deletes and self.dice.chance(60):
+            return self._removal(head)
         # Reading other relations than its own in negations keeps many programs from going back and forth.
         lower = self.relations if self.dice.chance(40) else [r for r in self.relations if r != head]
         members = [head, *(r for r in self.dice.some(self.relations, 2) if r != head)]
         rule = self._rule(head, lower, members)
+        if not deletes and self.dice.chance(25):
+            return replace(rule, body=s.conjunction([rule.body, s.Negation(rule.heads[0].atom)]))
         return replace(rule, heads=tuple(replace(one, deletes=deletes) for one in rule.heads))
+
+    def _removal(self, head: Relation) -> s.Rule:
+        """`-p(x, y) :- p(x, y), ...`: takes away facts that are there."""
+        body = Body(self.dice, self.relations, self.size, recursive=True)
+        known = [s.Variable(body.fresh(kind)) for kind in head.kinds]
+        for variable, kind in zip(known, head.kinds, strict=True):
+            body.bind(kind, variable.name)
+        atom = s.Atom(head.name, tuple(known))
+        body.parts.append(atom)
+        if self.dice.chance(70):
+            body.parts.append(body.atom(self.dice.choose(self.relations)))
+        if self.dice.chance(30):
+            body.add_negation(self.dice.below(2))
+        return s.Rule((s.Head(atom, deletes=True),), body.formula())

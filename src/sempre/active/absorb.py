@@ -165,7 +165,9 @@ class _Update:
         """Note the facts that come or go at this cycle in one of the runs only."""
         backend = self._backend
         was, has = (backend.union([change.plus, change.minus]) for change in (before, after))
-        rows = backend.union([backend.difference(was, backend.version(has)), backend.difference(has, backend.version(was))])
+        rows = backend.union(
+            [backend.difference(was, backend.version(has)), backend.difference(has, backend.version(was))]
+        )
         if after:
             self.differ[name] = after
         else:
@@ -222,7 +224,10 @@ class _Update:
             (rows,) = toggled
             if change is not None:
                 was = backend.union([change.plus, change.minus])
-                more, less = backend.difference(rows, backend.version(was)), backend.difference(was, backend.version(rows))
+                more, less = (
+                    backend.difference(rows, backend.version(was)),
+                    backend.difference(was, backend.version(rows)),
+                )
                 rows = backend.union([more, less])
             change = Change(backend.intersection(rows, chain.now), backend.difference(rows, chain.now))
             if change:

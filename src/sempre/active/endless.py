@@ -5,7 +5,7 @@ from __future__ import annotations
 from sempre.active.inference import Endless
 from sempre.active.timeline import clock
 from sempre.analysis.model import CheckedProgram
-from sempre.diagnostics import DataError, Diagnostic
+from sempre.diagnostics import NOWHERE, DataError, Diagnostic
 from sempre.plan.backend import Rows
 from sempre.results import Decoder
 
@@ -36,7 +36,7 @@ def _oscillation(program: CheckedProgram, decoder: Decoder, found: Endless) -> D
         "E540",
         f"the rules repeat themselves with a period of {found.period}: after cycle {found.last} the facts are those"
         f" after cycle {found.first}",
-        *(() if deleting is None else (deleting.span,)),
+        NOWHERE if deleting is None else deleting.span,
         detail=f"{total:,} {several}: {_listed(facts, total)}.",
         hint="Make one of the rules wait: give it a condition that no longer holds once its work is done.",
     )

@@ -83,7 +83,6 @@ class ActiveEngine:
     decoder: Decoder
     limit: int = CYCLE_LIMIT
     progress: Callable[[Progress], None] | None = None
-    watch: Watch | None = None
     phases: Phases = ()
     strategy: str = "active"
     snapshot: Snapshot = field(init=False)
@@ -100,7 +99,9 @@ class ActiveEngine:
     def is_empty(self) -> bool:
         """Whether there are no facts at all, and never were."""
         snapshot = self.snapshot
-        return not self.timeline.records and not any(map(len, (*snapshot.versions.values(), *snapshot.explicit.values())))
+        return not self.timeline.records and not any(
+            map(len, (*snapshot.versions.values(), *snapshot.explicit.values()))
+        )
 
     @property
     def timeline(self) -> Timeline:
@@ -132,8 +133,8 @@ class ActiveEngine:
             pass
         return self.commit(epoch, batch)
 
-    def begin(self) -> ActiveEpoch:
-        """An epoch that has changed nothing yet."""
+    def begin(self, watch: Watch | None = None) -> ActiveEpoch:
+        """An epoch that has changed nothing yet; `watch` is told every cycle."""
         started = time.perf_counter()
         total = 0
 
@@ -143,8 +144,8 @@ class ActiveEngine:
             if self.progress is not None and not cycle.absorbed:
                 seconds = time.perf_counter() - started
                 self.progress(Progress(cycle.stratum + 1, len(self.phases), cycle.number, total, seconds))
-            if self.watch is not None:
-                self.watch(cycle)
+            if watch is not None:
+                watch(cycle)
 
         matcher = Matcher(self.backend, self.plans)
         inference = Inference(matcher, self.phases, self.timeline, self.limit, observe)

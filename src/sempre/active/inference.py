@@ -98,7 +98,9 @@ class Inference:
             for rows in (change.plus, change.minus):
                 self.touched.setdefault(name, []).append(rows)
                 mark ^= self.backend.digest(name, rows)
-        flips = {**line.flips, at: {n: len(c.plus) + len(c.minus) for n, c in changes.items()}} if changes else line.flips
+        flips = (
+            {**line.flips, at: {n: len(c.plus) + len(c.minus) for n, c in changes.items()}} if changes else line.flips
+        )
         self.timeline = Timeline(chains, (*ends[:-1], number), changes, flips, {**line.marks, at: mark})
         self.observe(Cycle(phase, number, changes))
         if changes:

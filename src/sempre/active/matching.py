@@ -113,9 +113,7 @@ class Matcher:
             backend.view(plus, minus),
         )
 
-    def between(
-        self, old: Callable[[Version | None], View], change: Change, orders: Collection[Order]
-    ) -> Sides:
+    def between(self, old: Callable[[Version | None], View], change: Change, orders: Collection[Order]) -> Sides:
         """The sides of a relation in two runs; `old(without)` gives it in the old one."""
         backend = self.backend
         plus, minus = (backend.version(rows, orders) for rows in (change.plus, change.minus))

@@ -57,6 +57,12 @@ def stamp_counts(counted: Counted, cycle: int) -> Counted:
     return Counted(rows.packing, rows.keys, counted.weights)
 
 
+def _unstamped(rows: RowSet) -> RowSet:
+    """The distinct rows without their cycles."""
+    layout = packing(rows.packing.fields[:-1], rows.packing.order[:-1])
+    return RowSet(layout, join.distinct(layout.pack(rows.columns()[:-1], len(rows)).copy()))
+
+
 def _bounds(
     layout: Packing, columns: Sequence[Column], size: int, first: int, last: int
 ) -> tuple[join.Rows, Keys, Keys] | None:
@@ -155,7 +161,7 @@ class Away:
         return total
 
     def _away(self, columns: Sequence[Column], size: int) -> join.Mask:
-        return (flips_after(self.points, columns, size, self.cycle) & 1) == self.odd
+        return np.asarray((flips_after(self.points, columns, size, self.cycle) & 1) == self.odd)
 
 
 def flips_after(points: Trace, columns: Sequence[Column], size: int, cycle: int) -> Column:
@@ -237,11 +243,8 @@ class Chain:
     def flipped(self, first: int, last: int) -> RowSet:
         """The rows that came or went in a stretch of cycles; reads all points."""
         rows = self.points.rows()
-        columns = rows.columns()
-        at = (columns[-1] >= first) & (columns[-1] <= last)
-        layout = packing(rows.packing.fields[:-1], rows.packing.order[:-1])
-        keys = layout.pack([column[at] for column in columns[:-1]], int(at.sum()))
-        return RowSet(layout, join.distinct(keys.copy()))
+        cycles = rows.packing.unpack(rows.keys, len(rows.packing.order) - 1)
+        return _unstamped(RowSet(rows.packing, rows.keys[(cycles >= first) & (cycles <= last)]))
 
     def cycles_of(self, row: RowSet) -> list[int]:
         """The cycles at which one row came or went."""
@@ -256,6 +259,24 @@ class Chain:
                 keys = keys[~self.points.dead.holds(keys)]
             found += self.points.packing.unpack(keys, len(row.packing.order)).tolist()
         return sorted(found)
+
+    def differences(self, other: Chain) -> dict[str, RowSet]:
+        """The rows whose chains differ: in the cycles where they come and go, in the numbers that add or delete them."""
+        points, others = self.points, other.points
+        flips = [
+            RowSet(rows.packing, rows.keys[~there.contains(rows)])
+            for rows, there in ((points.rows(), others), (others.rows(), points))
+        ]
+        found = {"cycles": union(map(_unstamped, flips))}
+        for what in ("added", "deleted"):
+            mine, theirs = getattr(self, what).entries(), getattr(other, what).entries()
+            layout = common_packing([mine.packing, theirs.packing])
+            both = [mine.repacked(layout), theirs.negated().repacked(layout)]
+            keys, _ = join.consolidate(
+                *(np.concatenate(pair) for pair in zip(*((c.keys, c.weights) for c in both), strict=True))
+            )
+            found[what] = _unstamped(RowSet(layout, keys))
+        return {what: rows for what, rows in found.items() if len(rows)}
 
     @property
     def records(self) -> int:
