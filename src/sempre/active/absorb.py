@@ -134,7 +134,7 @@ class _Update:
 
         near = [rule for rule in rules if self._matcher.reads(rule) & self.differ.keys()]
         sizes = {name: chain.now for name, chain in chains.items()}
-        found = self._matcher.difference(near, self.differ.keys(), sizes, read) if near else {}
+        found = self._matcher.difference(near, self.differ, sizes, read) if near else {}
         for rule in rules:
             before, after = self._shift.pop(rule.number, None), found.get(rule.number)
             parts = ([] if after is None else [after]) + ([] if before is None else [before.negated()])

@@ -53,7 +53,7 @@ def _runaway(program: CheckedProgram, decoder: Decoder, found: Endless) -> Diagn
         "E541",
         f"the rules have not come to an end after {found.last:,} cycles",
         detail=changing if facts else "",
-        hint="Look for a rule that makes new values for ever, or allow more: `cycles=`, on the command line `--cycles`.",
+        hint="Look for a rule that makes new values for ever, or allow more: `cycles=`, in the shell `--cycles`.",
     )
 
 

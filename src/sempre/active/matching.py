@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sempre.analysis.model import NormalRule
-from sempre.maintain.planning import Plans, change_pivots
+from sempre.maintain.planning import Plans, change_pivots, pivot_relation
 from sempre.maintain.strategy import Change
 from sempre.plan.backend import Backend, Counted, Executable, Version, View
 from sempre.plan.ops import Order, Pivot, Read, relations_of
@@ -60,33 +60,33 @@ class Matcher:
         return {rule.number: self.backend.count(rule.relation, [plan], views) for rule, plan in ready}
 
     def difference(
-        self, rules: Sequence[NormalRule], changed: Collection[str], sizes: Mapping[str, Version], read: Reader
+        self, rules: Sequence[NormalRule], changed: Mapping[str, Change], sizes: Mapping[str, Version], read: Reader
     ) -> dict[int, Counted]:
         """By rule, the instances that hold in the new database less those that hold in the old one.
 
-        `changed` are the relations in which the two differ. Rules without a difference are left out.
+        `changed` is how the two differ. Rules without a difference are left out.
         """
         jobs = [
             (rule, Pivot(pivot.literal, pivot.inner, uniform=True))
             for rule in rules
             for pivot in change_pivots(rule, changed)
         ]
-        ready: dict[int, list[Executable]] = {}
-        heads: dict[int, str] = {}
-        for rule, pivot in jobs:
-            ready.setdefault(rule.number, []).append(self._plans.delta(rule, pivot, sizes))
-            heads[rule.number] = rule.relation
+        ready = [(rule, pivot, self._plans.delta(rule, pivot, sizes)) for rule, pivot in jobs]
         sides = {name: read(name, wanted) for name, wanted in self._orders(jobs).items()}
-        gained, lost = _views(sides, True), _views(sides, False)
-        found: dict[int, Counted] = {}
-        for number, plans in ready.items():
-            more = self.backend.count(heads[number], plans, gained)
-            less = self.backend.count(heads[number], plans, lost)
-            parts = [part for part in (more, less.negated()) if len(part)]
-            total = self.backend.total(heads[number], parts) if parts else more
-            if len(total):
-                found[number] = total
-        return found
+        heads = {rule.number: rule.relation for rule in rules}
+        parts: dict[int, list[Counted]] = {}
+        for gained in (True, False):
+            views = _views(sides, gained)
+            plans: dict[int, list[Executable]] = {}
+            for rule, pivot, plan in ready:
+                if pivot.inner >= 0 or _has_rows(changed[pivot_relation(rule, pivot)], gained):
+                    plans.setdefault(rule.number, []).append(plan)
+            for number, chosen in plans.items():
+                counted = self.backend.count(heads[number], chosen, views)
+                if len(counted):
+                    parts.setdefault(number, []).append(counted if gained else counted.negated())
+        totals = {number: self.backend.total(heads[number], every) for number, every in parts.items()}
+        return {number: total for number, total in totals.items() if len(total)}
 
     def _orders(self, jobs: Iterable[tuple[NormalRule, Pivot | None]]) -> dict[str, set[Order]]:
         needed: dict[str, set[Order]] = {}
@@ -126,6 +126,11 @@ class Matcher:
             backend.view(minus),
             backend.view(plus, minus),
         )
+
+
+def _has_rows(change: Change, gained: bool) -> bool:
+    """Whether an atom of this relation can hold here and not there."""
+    return bool(len(change.plus if gained else change.minus))
 
 
 def _views(sides: Mapping[str, Sides], gained: bool) -> Views:

@@ -34,7 +34,7 @@ class FakeProgram:
     checked = CHECKED
 
     @classmethod
-    def from_file(cls, path: Path) -> FakeProgram:
+    def from_file(cls, path: Path, semantics: str | None = None) -> FakeProgram:
         assert path.exists()
         return cls()
 
