@@ -261,7 +261,7 @@ class Chain:
         return sorted(found)
 
     def differences(self, other: Chain) -> dict[str, RowSet]:
-        """The rows whose chains differ: in the cycles where they come and go, or how often they are added or deleted."""
+        """The rows whose chains differ: when they come and go, or how often they are added or deleted."""
         points, others = self.points, other.points
         flips = [
             RowSet(rows.packing, rows.keys[~there.contains(rows)])
