@@ -50,10 +50,6 @@ def change(lines: int, length: int, number: int) -> tuple[dict[str, Any], dict[s
     }
 
 
-def records(db: sempre.Database) -> int:
-    return int(db._engine.timeline.records)  # type: ignore[union-attr]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, default=19_000)
@@ -66,25 +62,29 @@ def main() -> int:
     program = sempre.Program.from_file(PROGRAM)
     found["rules"] = len(program.checked.rules)
     with sempre.Database(program) as db:
-        started = time.perf_counter()
+        started, cpu = time.perf_counter(), time.process_time()
         db.materialise(tables)
         found["run_seconds"] = time.perf_counter() - started
+        found["run_cpu_seconds"] = time.process_time() - cpu
         found["cycles"] = db.cycle
         timeline = db._engine.timeline  # type: ignore[union-attr]
         found["records"] = timeline.records
         found["bytes_per_million_records"] = int(timeline.nbytes / timeline.records * 1e6)
         found["derived_facts"] = sum(len(db[name]) for name in db) - found["facts"]
-        seconds, touched = [], []
+        seconds, cpu_seconds, touched = [], [], []
         for number in range(options.updates):
             insert, delete = change(options.lines, options.length, number)
-            started = time.perf_counter()
+            started, cpu = time.perf_counter(), time.process_time()
             changes = db.apply(insert=insert, delete=delete)
             seconds.append(time.perf_counter() - started)
-            touched.append(sum((*changes.report.added.values(), *changes.report.removed.values())))
+            cpu_seconds.append(time.process_time() - cpu)
+            touched.append(changes.report.why)
         found["update_seconds"] = seconds
-        found["update_changes"] = touched
+        found["update_cpu_seconds"] = cpu_seconds
+        found["updates"] = touched
         found["first_share"] = seconds[0] / found["run_seconds"]
         found["median_share"] = statistics.median(seconds) / found["run_seconds"]
+        found["median_cpu_share"] = statistics.median(cpu_seconds) / found["run_cpu_seconds"]
         found["interrupt_seconds"] = interrupted(program, tables, options)
         found["ok"] = db.verify().ok
         found["peak_rss"] = peak_rss()

@@ -30,6 +30,7 @@ def absorb(inference: Inference, changes: Mapping[str, Change]) -> None:
     """Change the input of the run by `changes`, as if it had been so from the beginning."""
     update = _Update(inference, changes)
     update.run()
+    inference.edited += update.records
     inference.rewritten(update.timeline())
     number = sum(len(change.plus) + len(change.minus) for change in changes.values())
     ends = inference.timeline.ends
@@ -191,6 +192,12 @@ class _Update:
         self._marks[at] = mark
 
     # ---------------------------------------------------------------------------------------------- the outcome
+
+    @property
+    def records(self) -> int:
+        """How many records differ."""
+        every = ((*e.toggles, *e.added, *e.deleted) for e in self._edits.values())
+        return sum(len(rows) for edits in every for _, rows in edits)
 
     def timeline(self) -> Timeline:
         """The timeline of the new run."""

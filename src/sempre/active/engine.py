@@ -167,7 +167,7 @@ class ActiveEngine:
         return EpochResult(
             changes,
             self.strategy,
-            "first inference" if before.blank else "what depends on the change was undone and redone",
+            _why(before, epoch.inference.edited),
             seconds,
             (report,),
             self.backend.instances - epoch.instances,
@@ -181,3 +181,10 @@ class ActiveEngine:
         rows = backend.union(epoch.inference.touched[name])
         plus = backend.difference(backend.intersection(rows, new), old)
         return Change(plus, backend.difference(backend.intersection(rows, old), new))
+
+
+def _why(before: Snapshot, edited: int) -> str:
+    redone = f"{edited:,} record{'' if edited == 1 else 's'} of past cycles changed"
+    if not before.blank:
+        return redone
+    return f"first inference; {redone}" if edited else "first inference"

@@ -68,7 +68,9 @@ class Inference:
         self.observe = observe
         # Rows that came or went, to tell what changed in the end.
         self.touched: dict[str, list[Rows]] = {}
-        # The last clock with each database, and the largest clock that this has been noted for.
+        # How many records of the past were changed by updates.
+        self.edited = 0
+        # The last clock with each database.
         self._known: dict[int, int] = {mark: at for at, mark in sorted(timeline.marks.items())}
 
     def rewritten(self, timeline: Timeline) -> None:

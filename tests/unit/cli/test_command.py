@@ -141,6 +141,7 @@ def test_options_reach_the_database() -> None:
         "threads": 2,
         "workers": None,
         "memory": 1_610_612_736,
+        "cycles": None,
         "progress": None,
     }
 
