@@ -347,6 +347,8 @@ class Database:
             _check_active(strategy, cycles)
             limit = CYCLE_LIMIT if cycles is None else cycles
             self._engine = ActiveEngine(checked, self._backend, self._decoder, limit, progress)
+            if isinstance(memory, int):
+                self._engine.memory = memory
             self._session = Session(self._engine)
         else:
             self._engine = Engine(checked, self._backend, strategy, progress)
@@ -551,6 +553,7 @@ class Database:
         from sempre.query import constant_row
 
         self._active()
+        self._idle()
         atom = parse_atom(fact)
         if atom.relation not in self.program.relations:
             raise self._unknown(atom.relation)
@@ -607,6 +610,7 @@ class Database:
         """Compare facts and counters with a run from scratch; `.ok`, or `.differences` with what is wrong."""
         from sempre.verify import verify
 
+        self._idle()
         self._materialized()
         return verify(self._engine, self._decoder)
 

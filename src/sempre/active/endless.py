@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sempre.active.inference import Endless
-from sempre.active.timeline import clock
+from sempre.active.timeline import Timeline, clock
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic
 from sempre.plan.backend import Rows
@@ -42,17 +42,34 @@ def _oscillation(program: CheckedProgram, decoder: Decoder, found: Endless) -> D
     )
 
 
-def _runaway(program: CheckedProgram, decoder: Decoder, found: Endless) -> Diagnostic:
+def too_large(program: CheckedProgram, decoder: Decoder, timeline: Timeline, budget: int) -> DataError:
+    """The error for a run that needs more memory than it may have."""
+    facts = sum(len(chain.now) for chain in timeline.chains.values())
+    diagnostic = Diagnostic(
+        "E542",
+        f"the rules need more than {budget / 2**20:,.0f} MiB: {facts:,} facts after {timeline.cycles:,} cycles",
+        detail=_still_changing(program, decoder, timeline),
+        hint="Look for a rule that makes new values for ever, or allow more: `memory=`, in the shell `--memory`.",
+    )
+    return DataError(diagnostic, program.sources)
+
+
+def _still_changing(program: CheckedProgram, decoder: Decoder, timeline: Timeline) -> str:
     facts, total = [], 0
-    for name, change in found.timeline.last.items():
+    for name, change in timeline.last.items():
         for rows in (change.plus, change.minus):
             total += len(rows)
             facts += shown(program, decoder, name, rows)
-    changing = f"The last cycle still changed {total:,} fact{'s' if total != 1 else ''}: {_listed(facts, total)}."
+    if not facts:
+        return ""
+    return f"The last cycle still changed {total:,} fact{'s' if total != 1 else ''}: {_listed(facts, total)}."
+
+
+def _runaway(program: CheckedProgram, decoder: Decoder, found: Endless) -> Diagnostic:
     return Diagnostic(
         "E541",
         f"the rules have not come to an end after {found.last:,} cycles",
-        detail=changing if facts else "",
+        detail=_still_changing(program, decoder, found.timeline),
         hint="Look for a rule that makes new values for ever, or allow more: `cycles=`, in the shell `--cycles`.",
     )
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from sempre.active.absorb import absorb
-from sempre.active.endless import report
+from sempre.active.budget import default_budget, resident
+from sempre.active.endless import report, too_large
 from sempre.active.inference import Cycle, Endless, Inference
 from sempre.active.matching import Matcher
 from sempre.active.timeline import Phases, Timeline, one_phase
@@ -57,7 +58,11 @@ class ActiveEpoch:
     def advance(self) -> bool:
         """One cycle; False if there is no more to do."""
         with self.engine.reporting():
-            return self.inference.advance()
+            more = self.inference.advance()
+        budget = self.engine.memory
+        if more and budget is not None and resident() > budget:
+            raise too_large(self.engine.program, self.engine.decoder, self.inference.timeline, budget)
+        return more
 
 
 class _Reporting:
@@ -83,6 +88,7 @@ class ActiveEngine:
     decoder: Decoder
     limit: int = CYCLE_LIMIT
     progress: Callable[[Progress], None] | None = None
+    memory: int | None = field(default_factory=default_budget)
     phases: Phases = ()
     strategy: str = "active"
     snapshot: Snapshot = field(init=False)

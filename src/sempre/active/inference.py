@@ -71,12 +71,15 @@ class Inference:
         # How many records of the past were changed by updates.
         self.edited = 0
         # The last clock with each database.
-        self._known: dict[int, int] = {mark: at for at, mark in sorted(timeline.marks.items())}
+        self._known: dict[int, int] = {}
+        self.rewritten(timeline)
 
     def rewritten(self, timeline: Timeline) -> None:
         """Go on from another timeline, whose past differs."""
-        self.timeline = timeline
-        self._known = {mark: at for at, mark in sorted(timeline.marks.items())}
+        # These grow with every cycle, so they are copied once and not for each of them.
+        self._flips, self._marks = dict(timeline.flips), dict(timeline.marks)
+        self._known = {mark: at for at, mark in sorted(self._marks.items())}
+        self.timeline = Timeline(timeline.chains, timeline.ends, timeline.last, self._flips, self._marks)
 
     @property
     def is_over(self) -> bool:
@@ -100,10 +103,10 @@ class Inference:
             for rows in (change.plus, change.minus):
                 self.touched.setdefault(name, []).append(rows)
                 mark ^= self.backend.digest(name, rows)
-        flips = (
-            {**line.flips, at: {n: len(c.plus) + len(c.minus) for n, c in changes.items()}} if changes else line.flips
-        )
-        self.timeline = Timeline(chains, (*ends[:-1], number), changes, flips, {**line.marks, at: mark})
+        if changes:
+            self._flips[at] = {name: len(change.plus) + len(change.minus) for name, change in changes.items()}
+        self._marks[at] = mark
+        self.timeline = Timeline(chains, (*ends[:-1], number), changes, self._flips, self._marks)
         self.observe(Cycle(phase, number, changes))
         if changes:
             self._check_repetition(phase, at, mark)

@@ -40,7 +40,7 @@ def clock(phase: int, cycle: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A run up to some cycle; an immutable value.
+    """A run up to some cycle. The one of a run under way is replaced with every cycle; a finished one never changes.
 
     `ends` has the number of cycles done in each phase that was begun. `last` is what the last cycle changed, nothing
     if that phase is over. `flips` says how many facts of which relations came or went at each clock, `marks` has a

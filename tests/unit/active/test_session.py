@@ -157,6 +157,8 @@ def test_transactions_and_loads_work_as_everywhere(db: sempre.Database, tmp_path
         (lambda db: db.interrupt(), "no inference is running"),
         (lambda db: db.wait(), "no inference is running"),
         (lambda db: (db.start(), db.start()), "inference is running"),
+        (lambda db: (db.start(), db.explain("sick(1)")), "inference is running"),
+        (lambda db: (db.start(), db.verify()), "inference is running"),
         (lambda db: (db.start(), db.apply(insert={"sick": [(1,)]})), "inference is running"),
         (lambda db: sempre.Database(RULES, strategy="dred"), "strategy `dred` is for stratified rules"),
         (lambda db: sempre.Database(RULES, cycles=0), "`cycles` is 0"),
@@ -217,6 +219,14 @@ def test_a_runaway_is_stopped_at_the_limit() -> None:
             len(db["n"])
         assert error.value.diagnostics[0].code == "E541"
         assert "n(50)" in str(error.value)
+
+
+def test_a_run_that_grows_too_large_is_stopped() -> None:
+    rules = ".decl n(x: number)\nn(1). n(x + 1) :- n(x). n(x * 3) :- n(x)."
+    with sempre.Database(rules, semantics="active", memory=2**20) as db:
+        with pytest.raises(DataError, match="need more than 1 MiB") as error:
+            len(db["n"])
+        assert error.value.diagnostics[0].code == "E542"
 
 
 def test_a_longer_period_is_told(db: sempre.Database) -> None:
