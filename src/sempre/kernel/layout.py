@@ -244,7 +244,8 @@ def common_packing(layouts: Sequence[Packing]) -> Packing:
         return first
     fields = []
     for column in range(len(first.fields)):
-        every = [layout.fields[column] for layout in layouts if layout.fields[column].bits] or [first.fields[column]]
-        widest = next((f for f in every if all(f.contains(other) for other in every)), None)
-        fields.append(widest or Field.covering(min(f.lo for f in every), max(f.hi for f in every)))
+        every = {layout.fields[column] for layout in layouts if layout.fields[column].bits} or {first.fields[column]}
+        widest = max(every, key=lambda field: field.bits)
+        has_room = all(widest.contains(other) for other in every)
+        fields.append(widest if has_room else Field.covering(min(f.lo for f in every), max(f.hi for f in every)))
     return packing(tuple(fields), first.order)
