@@ -218,25 +218,22 @@ class _Update:
         return Timeline(chains, ends, self._last(chains), {at: by for at, by in flips.items() if by}, marks)
 
     def _last(self, chains: Mapping[str, Chain]) -> dict[str, Change]:
-        """What the new run changed in the last cycle that was done."""
+        """What the new run changed in the last cycle that was done.
+
+        A fact that flips there in both runs need not flip the same way: what it is after the cycle decides.
+        """
         at, backend = self._line.now, self._backend
         found: dict[str, Change] = {}
         for name, chain in chains.items():
-            toggled = [rows for when, rows in self._edits[name].toggles if when == at]
             change = self._line.last.get(name)
-            if not toggled:
-                if change is not None:
-                    found[name] = change
+            toggles = [rows for when, rows in self._edits[name].toggles if when == at]
+            if not toggles and name not in self.differ:
+                found.update({} if change is None else {name: change})
                 continue
-            (rows,) = toggled
-            if change is not None:
-                was = backend.union([change.plus, change.minus])
-                more, less = (
-                    backend.difference(rows, backend.version(was)),
-                    backend.difference(was, backend.version(rows)),
-                )
-                rows = backend.union([more, less])
-            change = Change(backend.intersection(rows, chain.now), backend.difference(rows, chain.now))
-            if change:
-                found[name] = change
+            rows = backend.empty(name).rows() if change is None else backend.union([change.plus, change.minus])
+            for toggled in toggles:
+                more = backend.difference(toggled, backend.version(rows))
+                rows = backend.union([more, backend.difference(rows, backend.version(toggled))])
+            if len(rows):
+                found[name] = Change(backend.intersection(rows, chain.now), backend.difference(rows, chain.now))
         return found

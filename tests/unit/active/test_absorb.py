@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from sempre.diagnostics import DataError
 from sempre.lang.parser import parse
 from tests.chains import Subject, check_chains
 from tests.engine import updated
@@ -65,6 +68,13 @@ def test_a_run_that_is_now_shorter_or_longer() -> None:
     rules = "g(x + 1) :- g(x), x < 6, !f(x)."
     assert len(databases(rules, {"g": {(0,)}}, {"f": {(2,)}}, {})) < len(databases(rules, {"g": {(0,)}}, {}, {}))
     assert len(databases(rules, {"g": {(0,)}, "f": {(2,)}}, {}, {"f": {(2,)}})) == 8
+
+
+def test_a_fact_that_flips_in_the_last_cycle_of_both_runs_may_flip_the_other_way() -> None:
+    """Cycle 4 of one run puts h(1) out, the same cycle of the other puts it in; the next cycle starts from that."""
+    rules = "g(x + 1) :- g(x), x < 3. h(1) :- g(3), !h(1), !g(9). -h(1) :- h(1), !g(9). f(1) :- h(1)."
+    with pytest.raises(DataError, match="a period of 2:"):
+        databases(rules, {"g": {(0,)}}, {"g": {(1,)}}, {}, after=5)
 
 
 def test_what_is_both_added_and_deleted_stays_as_it_was() -> None:
