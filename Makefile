@@ -11,7 +11,7 @@ BUILD := build
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark test-slow check format bench bench-updates lock clean
+.PHONY: help setup demo test test-spark test-slow check format bench bench-updates bench-active lock clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -52,6 +52,9 @@ bench: setup  ## generate the benchmarks and print the table; SHARED= names the 
 bench-updates: setup  ## what updates cost, against recomputation
 	SEMPRE_SHARED=$(SHARED) $(BIN)/python benchmarks/updates.py $(ARGS)
 	SEMPRE_SHARED=$(SHARED) $(BIN)/python benchmarks/cells.py
+
+bench-active: setup  ## what an update costs to a run of active rules
+	$(BIN)/python benchmarks/active.py $(ARGS)
 
 lock:  ## resolve the dependencies again, with hashes and without addresses (needs pip-compile)
 	pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
