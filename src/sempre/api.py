@@ -535,7 +535,9 @@ class Database:
     @property
     def cycle(self) -> int:
         """How many cycles active rules took, or have taken so far."""
-        return self._active().cycle
+        session = self._active()
+        self._materialized()
+        return session.cycle
 
     def at_cycle(self, cycle: int) -> Past:
         """The relations as they were after a cycle of the last epoch's run; cycle 0 is the input."""

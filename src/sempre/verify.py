@@ -93,8 +93,16 @@ def _verify_chains(engine: ActiveEngine, decoder: Decoder) -> Verification:
     again.apply({name: version.rows() for name, version in engine.snapshot.explicit.items() if len(version)}, {})
     found = []
     for name, chain in engine.timeline.chains.items():
-        for what, rows in chain.differences(again.timeline.chains[name]).items():
-            message = f"the {what} of {_facts(len(rows))} of `{name}` {'is' if len(rows) == 1 else 'are'} wrong"
+        other = again.timeline.chains[name]
+        differences = {
+            "missing": engine.backend.difference(other.now.rows(), chain.now),
+            "unexpected": engine.backend.difference(chain.now.rows(), other.now),
+            **chain.differences(other),
+        }
+        for what, rows in differences.items():
+            if not len(rows):
+                continue
+            message = f"`{name}` has {_facts(len(rows))} with the wrong records: {what}"
             declared = engine.program.relations[name]
             found.append(Difference(name, what, len(rows), message, rows, decoder, declared))
     facts = sum(map(len, engine.snapshot.versions.values()))

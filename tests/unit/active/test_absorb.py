@@ -83,6 +83,17 @@ def test_what_is_both_added_and_deleted_stays_as_it_was() -> None:
     assert databases(rules, {"f": {(1,)}}, {"g": {(1,)}}, {})[-1] == {"f1", "g1"}
 
 
+def test_values_that_need_all_bits() -> None:
+    """Rows and cycles together do not fit one word."""
+    far = {(-(2**63) + 1,), (2**62,), (5,)}
+    rules = "g(x) :- f(x). -f(x) :- g(x), !h(x). h(x) :- g(x), !f(x)."
+    found = databases(
+        rules, {"f": far, "h": {(2**62,)}}, {"f": {(2**63 - 1,)}}, {"h": {(2**62,)}, "f": {(5,)}}, after=2
+    )
+    assert f"h{2**63 - 1}" in found[-1]
+    assert "g5" not in found[-1]
+
+
 def test_work_is_in_proportion_to_the_consequences() -> None:
     program = parse(HEAD + "g(x) :- f(x). h(x + 1000) :- g(x), x < 5.", "p.dl")
     subject = Subject(program)

@@ -288,4 +288,4 @@ def test_verify_finds_a_wrong_record(db: sempre.Database) -> None:
     rows = db._backend.rows("link", [np.array([1]), np.array([2])], 1)
     chains["link"], _, _ = chains["link"].advanced(9, None, db._backend.once(rows))
     found = {difference.what for difference in db.verify().differences}
-    assert found == {"cycles", "deleted"}
+    assert found == {"cycles", "deleted", "missing"}
