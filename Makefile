@@ -11,7 +11,7 @@ BUILD := build
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark test-slow check format bench bench-updates bench-modules lock clean
+.PHONY: help setup demo test test-spark test-slow check format bench bench-updates bench-modules bench-active lock clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -55,6 +55,9 @@ bench-updates: setup  ## what updates cost, against recomputation
 
 bench-modules: setup  ## closures, chains and sequences by modules; ARGS='--only dag' for one
 	$(BIN)/python benchmarks/modules.py $(ARGS)
+
+bench-active: setup  ## what an update costs to a run of active rules
+	$(BIN)/python benchmarks/active.py $(ARGS)
 
 lock:  ## resolve the dependencies again, with hashes and without addresses (needs pip-compile)
 	pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \

@@ -17,13 +17,14 @@ from sempre.diagnostics import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from sempre.api import ChangeSet, Database, Program, Report, Transaction, View
+    from sempre.api import ChangeSet, CycleChanges, Database, Program, Report, Transaction, View
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BackendError",
     "ChangeSet",
+    "CycleChanges",
     "DataError",
     "Database",
     "Diagnostic",

@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sempre.active.engine import CYCLE_LIMIT, ActiveEngine
+from sempre.active.session import Session
 from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.backends.local import LocalBackend
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from sempre.active.explain import FactHistory
+    from sempre.active.inference import Cycle
     from sempre.spark.border import Border
     from sempre.verify import Verification
 
@@ -56,15 +60,24 @@ class Program:
         The program. Raises `ProgramError` with every error it has.
     file
         The name that messages show.
+    semantics
+        `stratified` or `active`, instead of what the program's own pragma says.
     """
 
-    def __init__(self, text: str, file: str = "<program>") -> None:
+    def __init__(self, text: str, file: str = "<program>", *, semantics: str | None = None) -> None:
         self.text = text
+        self.file = file
         self.syntax = parse(text, file)
-        self.checked: CheckedProgram = check(self.syntax, {file: text})
+        self.checked: CheckedProgram = check(self.syntax, {file: text}, semantics)
+
+    def under(self, semantics: str | None) -> Program:
+        """The same program checked under other semantics, or itself."""
+        if semantics in (None, self.checked.semantics):
+            return self
+        return Program(self.text, self.file, semantics=semantics)
 
     @staticmethod
-    def from_file(path: str | Path) -> Program:
+    def from_file(path: str | Path, *, semantics: str | None = None) -> Program:
         """The program in a file."""
         try:
             text = Path(path).read_text("utf-8")
@@ -72,7 +85,7 @@ class Program:
             raise ProgramError(f"`{path}` is not UTF-8 text: byte {error.start} cannot be decoded") from None
         except OSError as error:
             raise ProgramError(f"cannot read `{path}`: {(error.strerror or str(error)).lower()}") from None
-        return Program(text, str(path))
+        return Program(text, str(path), semantics=semantics)
 
     @property
     def relations(self) -> Mapping[str, Relation]:
@@ -145,6 +158,21 @@ class ChangeSet:
         return f"<ChangeSet: {', '.join(parts) or 'nothing changed'}>"
 
 
+@dataclass(frozen=True, slots=True)
+class CycleChanges:
+    """What one cycle of active rules changed, or, with `absorbed`, what so many changed input facts did to the present.
+
+    `added` and `removed` map every relation to an Arrow table, `plus` and `minus` those that changed to numbers.
+    """
+
+    number: int
+    absorbed: int
+    added: Mapping[str, pa.Table]
+    removed: Mapping[str, pa.Table]
+    plus: Mapping[str, int]
+    minus: Mapping[str, int]
+
+
 class _Tables(Mapping[str, Any]):
     """Arrow tables by relation, made on first use."""
 
@@ -168,9 +196,9 @@ class _Tables(Mapping[str, Any]):
 
 
 class View:
-    """One relation of a database, as of the last epoch."""
+    """One relation of a database, as of the last epoch, or of a cycle of its run."""
 
-    def __init__(self, database: Database, relation: Relation) -> None:
+    def __init__(self, database: Database | Past, relation: Relation) -> None:
         self._database = database
         self.relation = relation
 
@@ -214,6 +242,42 @@ class View:
         return f"<View {self.name}({columns}): {len(self):,} rows>"
 
 
+class Past(Mapping[str, View]):
+    """The relations of an active database as they were after one of its cycles, to read like a database."""
+
+    def __init__(self, database: Database, chains: Mapping[str, Any], cycle: int) -> None:
+        self._database = database
+        self._decoder = database._decoder
+        self._chains = chains
+        self._versions: dict[str, Any] = {}
+        self.cycle = cycle
+
+    def __getitem__(self, name: str) -> View:
+        if name not in self._chains:
+            raise self._database._unknown(name)
+        return View(self, self._database.program.relations[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._chains)
+
+    def __len__(self) -> int:
+        return len(self._chains)
+
+    def __repr__(self) -> str:
+        return f"<Past: {len(self)} relations after cycle {self.cycle}>"
+
+    def _version(self, name: str) -> Any:
+        if name not in self._versions:
+            self._versions[name] = self._chains[name].at(self.cycle)
+        return self._versions[name]
+
+    def _contains(self, relation: Relation, row: object) -> bool:
+        return self._database._contains(relation, row, self._version(relation.name))
+
+    def _border(self) -> Border:
+        return self._database._border()
+
+
 class Transaction:
     """Collects the changes of one epoch; the last operation on a fact wins."""
 
@@ -244,7 +308,11 @@ class Database:
         The rules, as a `Program` or as text.
     spark
         A SparkSession, classic or Connect, for `to_spark`, `load` and views. It is never stopped or reconfigured.
-    strategy, modules, place, semantics, threads, workers, memory
+    semantics
+        `stratified`, or `active` for rules that run in cycles and may delete; by default what the program says.
+    cycles
+        How many cycles active rules may take before they are taken to have no end.
+    strategy, modules, place, threads, workers, memory
         Expert knobs; the defaults choose by themselves.
     progress
         Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`.
@@ -263,17 +331,31 @@ class Database:
         threads: int | None = None,
         workers: int | None = None,
         memory: str | int | None = None,
+        cycles: int | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        self.program = Program(program) if isinstance(program, str) else program
         _check_options(strategy, place, semantics, store)
+        program = Program(program, semantics=semantics) if isinstance(program, str) else program
+        self.program = program.under(semantics)
         self._spark = spark
         self._made_border: Border | None = None
-        parts = modularize(self.program.checked, modules)
+        # Active rules read the database of the cycle before: nothing is closed at once there.
+        is_active = self.program.checked.semantics == "active"
+        parts = modularize(self.program.checked, "off" if is_active else modules)
         checked = parts.program
         self._backend = LocalBackend(checked, threads)
-        self._engine = Engine(checked, self._backend, strategy, progress, parts.modules, deferred=parts.deferred)
         self._decoder = Decoder(self._backend.values, checked.types)
+        self._engine: Engine | ActiveEngine
+        self._session: Session | None = None
+        if is_active:
+            _check_active(strategy, cycles)
+            limit = CYCLE_LIMIT if cycles is None else cycles
+            self._engine = ActiveEngine(checked, self._backend, self._decoder, limit, progress)
+            if isinstance(memory, int):
+                self._engine.memory = memory
+            self._session = Session(self._engine)
+        else:
+            self._engine = Engine(checked, self._backend, strategy, progress, parts.modules, deferred=parts.deferred)
         self._closed = False
 
     # ------------------------------------------------------------------------------------------------- epochs
@@ -302,14 +384,17 @@ class Database:
         self._open()
         if self._engine.snapshot.epoch >= 0:
             raise StateError("the database is materialized already", hint="Use apply() for further facts.")
-        encoded = self._encode_all(tables or {})
+        return self._apply(self._with_program_facts(tables or {}), {})
+
+    def _with_program_facts(self, tables: Mapping[str, Any]) -> dict[str, tuple[list[Any], int]]:
+        encoded = self._encode_all(tables)
         for name, (columns, size) in self._program_facts().items():
             mine = encoded.get(name)
             if mine is None:
                 encoded[name] = (columns, size)
             else:
                 encoded[name] = ([np.concatenate(pair) for pair in zip(mine[0], columns, strict=True)], mine[1] + size)
-        return self._apply(encoded, {})
+        return encoded
 
     def apply(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
         """One epoch: delete, then insert; all of it or, if anything fails, nothing.
@@ -348,37 +433,55 @@ class Database:
         return insert, delete
 
     def _apply(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> ChangeSet:
+        return self._finish(*self._rows(insert, delete))
+
+    def _rows(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         backend = self._backend
         backend.fit({name: columns for name, (columns, _) in insert.items()})
-        if self._engine.is_empty:
+        if not self._is_running and self._engine.is_empty:
             self._engine.reset()
         plus = {name: backend.rows(name, *encoded) for name, encoded in insert.items()}
-        minus = {name: backend.rows(name, *encoded) for name, encoded in delete.items()}
-        return self._finish(plus, minus)
+        return plus, {name: backend.rows(name, *encoded) for name, encoded in delete.items()}
 
     def _finish(self, plus: Mapping[str, Any], minus: Mapping[str, Any]) -> ChangeSet:
+        self._idle()
         before = self._engine.snapshot
         result = self._engine.apply(plus, minus)
         return self._change_set(result, before)
 
-    def _change_set(self, result: EpochResult, before: Snapshot) -> ChangeSet:
+    def _tables(self, change_of: Callable[[str], Change | None], side: str) -> Mapping[str, Any]:
+        """Arrow tables of the rows that came (`plus`) or went (`minus`), for all relations."""
         relations = self.program.relations
-        changed = {name: change for name, change in result.changes.items() if name in relations}
-        # Changes of relations that are evaluated on demand take both states to find: only then are they held on to.
-        states = (before, self._engine.snapshot) if self._engine.deferred else None
 
-        def change_of(name: str) -> Change | None:
-            if states is None or name not in self._engine.deferred:
-                return changed.get(name)
-            return difference(self._backend, *(self._engine.version(name, state) for state in states))
-
-        def table(name: str, side: str) -> Any:
+        def table(name: str) -> Any:
             change = change_of(name)
             if change is None:
                 return self._decoder.table(relations[name], [np.empty(0, np.int64)] * relations[name].arity, 0)
             rows = getattr(change, side)
             return self._decoder.table(relations[name], rows.columns(), len(rows))
 
+        return _Tables(relations, table)
+
+    def _change_of(self, changed: Mapping[str, Change], before: Snapshot) -> Callable[[str], Change | None]:
+        """How to find the change of a relation.
+
+        Changes of relations that are evaluated on demand take both states to find: only then are they held on to.
+        """
+        engine = self._engine
+        if not isinstance(engine, Engine) or not engine.deferred:
+            return changed.get
+        states = (before, engine.snapshot)
+
+        def change_of(name: str) -> Change | None:
+            if name not in engine.deferred:
+                return changed.get(name)
+            return difference(self._backend, *(engine.version(name, state) for state in states))
+
+        return change_of
+
+    def _change_set(self, result: EpochResult, before: Snapshot) -> ChangeSet:
+        relations = self.program.relations
+        changed = {name: change for name, change in result.changes.items() if name in relations}
         report = Report(
             result.seconds,
             result.strategy,
@@ -394,15 +497,114 @@ class Database:
             result.ignored_deletions,
             self._made_border.by_position() if self._made_border else (),
         )
-        names, epoch = tuple(relations), self._engine.snapshot.epoch
+        epoch = self._engine.snapshot.epoch
 
         def frame(changes: ChangeSet, name: str) -> Any:
             if name not in relations:
                 raise self._unknown(name)
             return self._border().changes_frame(relations[name], epoch, changes)
 
-        added = _Tables(names, lambda name: table(name, "plus"))
-        return ChangeSet(added, _Tables(names, lambda name: table(name, "minus")), report, frame)
+        change_of = self._change_of(changed, before)
+        return ChangeSet(self._tables(change_of, "plus"), self._tables(change_of, "minus"), report, frame)
+
+    # ------------------------------------------------------------------------- active rules, in the background
+
+    def start(
+        self,
+        insert: Mapping[str, Any] | None = None,
+        delete: Mapping[str, Any] | None = None,
+        *,
+        watch: Callable[[CycleChanges], None] | None = None,
+    ) -> None:
+        """Begin an epoch of active rules in the background; `wait` for it, and `interrupt` it until then.
+
+        Parameters
+        ----------
+        insert, delete
+            Rows by relation, as for `apply`; together with the program's own facts if nothing happened yet.
+        watch
+            Called in the background after every cycle, and when a change was absorbed, with a `CycleChanges`.
+
+        Whoever reads in the meantime sees the last epoch.
+        """
+        self._open()
+        session = self._active()
+        self._idle()
+        first = self._engine.snapshot.epoch < 0
+        coming = self._with_program_facts(insert or {}) if first else self._encode_all(insert or {})
+        rows = self._rows(coming, self._encode_all(delete or {}))
+        session.start(*rows, None if watch is None else lambda cycle: watch(self._cycle_changes(cycle)))
+
+    def _cycle_changes(self, cycle: Cycle) -> CycleChanges:
+        added, removed = (self._tables(cycle.changes.get, side) for side in ("plus", "minus"))
+        sizes = [{name: len(getattr(c, side)) for name, c in cycle.changes.items()} for side in ("plus", "minus")]
+        return CycleChanges(cycle.number, cycle.absorbed, added, removed, *sizes)
+
+    def interrupt(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> None:
+        """Change the input while inference runs: absorbed at the next cycle boundary, as if it had always been so."""
+        self._open()
+        session = self._active()
+        if not session.is_open:
+            raise StateError("no inference is running", hint="Use start() to begin one, or apply().")
+        session.interrupt(*self._rows(self._encode_all(insert or {}), self._encode_all(delete or {})))
+
+    def wait(self) -> ChangeSet:
+        """The changes of the epoch in the background, when it has come to its end.
+
+        An error that ended it is raised here; then, and when waiting is interrupted, the last epoch stays.
+        """
+        self._open()
+        before = self._engine.snapshot
+        return self._change_set(self._active().wait(), before)
+
+    @property
+    def cycle(self) -> int:
+        """How many cycles active rules took, or have taken so far."""
+        session = self._active()
+        self._materialized()
+        return session.cycle
+
+    def at_cycle(self, cycle: int) -> Past:
+        """The relations as they were after a cycle of the last epoch's run; cycle 0 is the input."""
+        self._active()
+        self._materialized()
+        assert isinstance(self._engine, ActiveEngine)
+        timeline = self._engine.timeline
+        if not 0 <= cycle <= timeline.cycles:
+            raise StateError(f"there is no cycle {cycle}", hint=f"The run has the cycles 0 to {timeline.cycles}.")
+        return Past(self, timeline.chains, cycle)
+
+    def explain(self, fact: str) -> FactHistory:
+        """Which cycles added or deleted a fact such as `down("a")`, and by which rules; for active rules."""
+        from sempre.active.explain import history
+        from sempre.query import constant_row
+
+        self._active()
+        self._idle()
+        atom = parse_atom(fact)
+        if atom.relation not in self.program.relations:
+            raise self._unknown(atom.relation)
+        self._materialized()
+        assert isinstance(self._engine, ActiveEngine)
+        relation = self.program.relations[atom.relation]
+        columns = constant_row(atom, relation, self._encode_constants)
+        return history(self._engine, relation.name, self._backend.rows(relation.name, columns, 1))
+
+    def _active(self) -> Session:
+        if self._session is None:
+            raise StateError(
+                "this database has no cycles: its rules are stratified",
+                hint='Use `Database(program, semantics="active")`.',
+            )
+        return self._session
+
+    @property
+    def _is_running(self) -> bool:
+        return self._session is not None and self._session.is_open
+
+    def _idle(self) -> None:
+        if self._is_running:
+            raise StateError("inference is running", hint="Use interrupt() for changes, or wait() for its end.")
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -435,6 +637,7 @@ class Database:
         """Compare facts and counters with a run from scratch; `.ok`, or `.differences` with what is wrong."""
         from sempre.verify import verify
 
+        self._idle()
         self._materialized()
         return verify(self._engine, self._decoder)
 
@@ -470,6 +673,8 @@ class Database:
     def close(self) -> None:
         """Give back threads and memory; the database cannot be used afterwards."""
         self._closed = True
+        if self._session is not None:
+            self._session.cancel()
         self._backend.close()
 
     def __enter__(self) -> Database:
@@ -487,12 +692,13 @@ class Database:
     def _materialized(self) -> None:
         """Make sure that epoch 0 has happened."""
         self._open()
-        if self._engine.snapshot.epoch < 0:
+        if self._engine.snapshot.epoch < 0 and not self._is_running:
             self.materialise()
 
     def _version(self, name: str) -> Any:
         self._open()
-        return self._engine.version(name)
+        engine = self._engine
+        return engine.version(name) if isinstance(engine, Engine) else engine.snapshot.versions[name]
 
     def _unknown(self, name: str) -> DataError:
         import difflib
@@ -517,12 +723,13 @@ class Database:
             by_relation.setdefault(fact.relation, []).append(fact)
         return {name: (self._backend.constants(facts), len(facts)) for name, facts in by_relation.items()}
 
-    def _contains(self, relation: Relation, row: object) -> bool:
+    def _contains(self, relation: Relation, row: object, version: Any = None) -> bool:
         try:
             columns, size = encode_rows(relation, [row], self._backend.values, self.program.checked.types)
         except DataError:
             return False
-        return bool(self._version(relation.name).contains(self._backend.rows(relation.name, columns, size)).all())
+        version = self._version(relation.name) if version is None else version
+        return bool(version.contains(self._backend.rows(relation.name, columns, size)).all())
 
 
 def _check_options(strategy: str, place: str, semantics: str | None, store: Any) -> None:
@@ -531,10 +738,19 @@ def _check_options(strategy: str, place: str, semantics: str | None, store: Any)
         raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
     if place not in ("auto", "driver"):
         raise BackendError(f"place `{place}` is not available here", hint="Use `driver`, or leave it to `auto`.")
-    if semantics not in (None, "stratified"):
-        raise StateError(f"semantics `{semantics}` is not available yet", hint="Use `stratified`.")
+    if semantics not in (None, "stratified", "active"):
+        raise StateError(f"unknown semantics `{semantics}`", hint="Use `stratified` or `active`.")
     if store is not None:
         raise StateError("durable stores are not available yet", hint="Leave `store` out.")
+
+
+def _check_active(strategy: str, cycles: int | None) -> None:
+    if strategy != "auto":
+        raise StateError(
+            f"strategy `{strategy}` is for stratified rules", hint="Active rules have one strategy: leave it to `auto`."
+        )
+    if cycles is not None and cycles < 1:
+        raise StateError(f"`cycles` is {cycles}, and no run is that short", hint="Use a number from 1.")
 
 
 def peak_rss() -> int:

@@ -96,7 +96,7 @@ class EpochResult:
 
 
 @dataclass(slots=True)
-class _Pending:
+class Pending:
     """The explicit facts after an epoch, and how they change."""
 
     explicit: dict[str, Version]
@@ -163,7 +163,7 @@ class Engine:
         started = time.perf_counter()
         instances = self.backend.instances
         before = self._fitted(self.snapshot)
-        pending = self._explicit(before, insert, delete)
+        pending = normalized(self.backend, before.explicit, insert, delete)
         work = Work(
             self.program,
             self.backend,
@@ -203,27 +203,6 @@ class Engine:
         versions = {name: fitted(name, version) for name, version in snapshot.versions.items()}
         explicit = {name: fitted(name, version) for name, version in snapshot.explicit.items()}
         return replace(snapshot, versions=versions, explicit=explicit)
-
-    def _explicit(self, before: Snapshot, insert: Mapping[str, Rows], delete: Mapping[str, Rows]) -> _Pending:
-        """Explicit facts after the epoch; what is present already or absent anyway is counted and dropped."""
-        backend = self.backend
-        pending = _Pending(dict(before.explicit), {})
-        for name in {*insert, *delete}:
-            old = before.explicit[name]
-            coming = insert.get(name)
-            going = delete.get(name)
-            plus = minus = backend.empty(name).rows()
-            if coming is not None:
-                plus = backend.difference(coming, old)
-                pending.ignored_insertions += len(coming) - len(plus)
-            if going is not None:
-                present = backend.intersection(going, old)
-                pending.ignored_deletions += len(going) - len(present)
-                minus = present if coming is None else backend.difference(present, backend.version(coming))
-            if len(plus) or len(minus):
-                pending.explicit[name] = old.removing(minus).adding(plus)
-                pending.changes[name] = Change(plus, minus)
-        return pending
 
     def _stratum(
         self, work: Work, stratum: Stratum, before: Snapshot, started: float
@@ -287,6 +266,29 @@ class Engine:
         return {name: explicit[name] if name in derived else versions[name] for name in explicit}
 
 
+def normalized(
+    backend: Backend, explicit: Mapping[str, Version], insert: Mapping[str, Rows], delete: Mapping[str, Rows]
+) -> Pending:
+    """Explicit facts after an epoch; what is present already or absent anyway is counted and dropped."""
+    pending = Pending(dict(explicit), {})
+    for name in {*insert, *delete}:
+        old = explicit[name]
+        coming = insert.get(name)
+        going = delete.get(name)
+        plus = minus = backend.empty(name).rows()
+        if coming is not None:
+            plus = backend.difference(coming, old)
+            pending.ignored_insertions += len(coming) - len(plus)
+        if going is not None:
+            present = backend.intersection(going, old)
+            pending.ignored_deletions += len(going) - len(present)
+            minus = present if coming is None else backend.difference(present, backend.version(coming))
+        if len(plus) or len(minus):
+            pending.explicit[name] = old.removing(minus).adding(plus)
+            pending.changes[name] = Change(plus, minus)
+    return pending
+
+
 def _explicit_only(work: Work, stratum: Stratum) -> Outcome:
     """A stratum without rules is its explicit facts."""
     (name,) = stratum.relations
@@ -301,4 +303,4 @@ def _no_round(round_: int, facts: int) -> None:
     """Nobody watches."""
 
 
-__all__ = ["STRATEGIES", "Engine", "EpochResult", "Progress", "Snapshot", "StratumReport"]
+__all__ = ["STRATEGIES", "Engine", "EpochResult", "Pending", "Progress", "Snapshot", "StratumReport", "normalized"]

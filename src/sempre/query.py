@@ -44,6 +44,16 @@ def answer(atom: Atom, relation: Relation, rows: Any, encode: Encode, decoder: D
     return found if len(first) == relation.arity else found.group_by(list(first), use_threads=False).aggregate([])
 
 
+def constant_row(atom: Atom, relation: Relation, encode: Encode) -> list[Any]:
+    """The columns of the one row that an atom without variables stands for."""
+    if len(atom.args) != relation.arity:
+        raise DataError(
+            Diagnostic("E502", f"`{relation.name}` has {relation.arity} columns, not {len(atom.args)}", atom.span)
+        )
+    codes = [encode(relation, index, constant(arg)) for index, arg in enumerate(atom.args)]
+    return [np.array([code], np.int64) for code in codes]
+
+
 def constant(term: Term) -> Any:
     """The Python value of a constant term."""
     if isinstance(term, Number | Unsigned | Float | String):

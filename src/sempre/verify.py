@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from sempre.active.engine import ActiveEngine
 from sempre.analysis.model import Relation, Stratum
 from sempre.engine import Engine, Snapshot
 from sempre.maintain.auto import Chosen
@@ -35,8 +36,8 @@ class Difference:
     """Facts of one relation in which the state and a run from scratch differ.
 
     `what` is `missing` (facts that should be there), `unexpected` (facts that should not), `nonrec`, `rec` or
-    `iteration` (facts whose counter of that name is wrong), or `rank` (facts that their ranks do not ground). `rows`
-    is an Arrow table of the facts.
+    `iteration` (facts whose counter of that name is wrong), `rank` (facts that their ranks do not ground), or for
+    active rules `cycles`, `added` or `deleted` (facts with wrong records). `rows` is an Arrow table of the facts.
     """
 
     relation: str
@@ -80,9 +81,33 @@ class Verification:
         return "\n".join([f"<Verification: {len(self.differences)} differences; {looked}", *lines]) + ">"
 
 
-def verify(engine: Engine, decoder: Decoder) -> Verification:
+def verify(engine: Engine | ActiveEngine, decoder: Decoder) -> Verification:
     """Compare the engine's snapshot with a run from scratch on its explicit facts."""
+    if isinstance(engine, ActiveEngine):
+        return _verify_chains(engine, decoder)
     return _Comparison(engine, decoder).run()
+
+
+def _verify_chains(engine: ActiveEngine, decoder: Decoder) -> Verification:
+    """Compare the chains: every cycle's facts, and how often they were added and deleted."""
+    again = ActiveEngine(engine.program, engine.backend, decoder, engine.limit, phases=engine.phases)
+    again.apply({name: version.rows() for name, version in engine.snapshot.explicit.items() if len(version)}, {})
+    found = []
+    for name, chain in engine.timeline.chains.items():
+        other = again.timeline.chains[name]
+        differences = {
+            "missing": engine.backend.difference(other.now.rows(), chain.now),
+            "unexpected": engine.backend.difference(chain.now.rows(), other.now),
+            **chain.differences(other),
+        }
+        for what, rows in differences.items():
+            if not len(rows):
+                continue
+            message = f"`{name}` has {_facts(len(rows))} with the wrong records: {what}"
+            declared = engine.program.relations[name]
+            found.append(Difference(name, what, len(rows), message, rows, decoder, declared))
+    facts = sum(map(len, engine.snapshot.versions.values()))
+    return Verification(found, len(engine.program.relations), facts, engine.timeline.records)
 
 
 class _Comparison:

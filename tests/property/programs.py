@@ -36,12 +36,12 @@ class Case:
 
 
 def random_case(rng: random.Random) -> Case:
-    return _Maker(Dice(rng.randrange)).case()
+    return Maker(Dice(rng.randrange)).case()
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    return _Maker(Dice(lambda bound: draw(_below(bound)) if bound > 1 else 0)).case()
+    return Maker(Dice(lambda bound: draw(_below(bound)) if bound > 1 else 0)).case()
 
 
 @lru_cache(maxsize=256)
@@ -49,7 +49,11 @@ def _below(bound: int) -> st.SearchStrategy[int]:
     return st.integers(0, bound - 1)
 
 
-class _Maker:
+class Maker:
+    """Makes a case from dice. With `bounded`, no rule makes values without end, whatever it reads."""
+
+    bounded = False
+
     def __init__(self, dice: Dice) -> None:
         self.dice = dice
         self.size = dice.between(3, 5)
@@ -212,7 +216,7 @@ class _Maker:
         return _rule((s.Atom(relation.name, tuple(body.constant(kind) for kind in relation.kinds)),), body)
 
     def _body(self, lower: list[Relation], members: list[Relation], head: Relation) -> Body:
-        body = Body(self.dice, lower, self.size, recursive=bool(members))
+        body = Body(self.dice, lower, self.size, recursive=bool(members) or self.bounded)
         count = self.dice.choose((1, 2, 2, 2, 3))
         recursive_at = self.dice.below(count) if members else -1
         narrow = self._narrow(members)
@@ -246,7 +250,7 @@ class _Maker:
     def _head_term(self, kind: str, body: Body, recursive: bool) -> s.Term:
         if kind == RECORD and body.bound.get("number") and self.dice.chance(60):
             return s.Record((body.known("number"), body.known("number")))
-        if kind == "number" and not recursive and body.bound.get(kind) and self.dice.chance(5):
+        if kind == "number" and not (recursive or self.bounded) and body.bound.get(kind) and self.dice.chance(5):
             return body.expression(kind, s.Variable(self.dice.choose(body.bound[kind])))
         return body.known(kind)
 

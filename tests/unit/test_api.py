@@ -44,7 +44,7 @@ def kinds() -> sempre.Database:
 
 def test_everything_public_is_listed() -> None:
     assert sempre.__all__ == [
-        "BackendError", "ChangeSet", "DataError", "Database", "Diagnostic", "InternalError", "Program",
+        "BackendError", "ChangeSet", "CycleChanges", "DataError", "Database", "Diagnostic", "InternalError", "Program",
         "ProgramError", "Report", "SempreError", "StateError", "Transaction", "View", "__version__",
     ]  # fmt: skip
     assert all(hasattr(sempre, name) for name in sempre.__all__)

@@ -13,6 +13,7 @@ LAYERS = (  # top first; names in one row are independent of each other
     "cli",
     "api",
     "query explain network verify",
+    "active",
     "ingest results",
     "spark",
     "files engine",

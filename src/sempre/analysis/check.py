@@ -75,4 +75,5 @@ def check(program: Program, sources: dict[str, str], semantics: str | None = Non
         pragmas=pragmas,
         warnings=draft.diagnostics,
         sources=sources,
+        semantics=draft.semantics,
     )

@@ -92,8 +92,17 @@ def check_monotone(draft: Draft) -> Draft:
     """Pass: report recursion through an aggregate in a head that could leave wrong facts behind."""
     if not any(relation.aggregate for relation in draft.relations.values()):
         return draft
+    if draft.semantics == "active":
+        return draft.report(_not_in_cycles(relation) for relation in draft.relations.values() if relation.aggregate)
     home = component_of(draft)
     return draft.report(problem for rule in draft.rules for problem in _rule_problems(rule, draft.relations, home))
+
+
+def _not_in_cycles(relation: Relation) -> Diagnostic:
+    kind = (relation.aggregate or ("", 0))[0]
+    hint = f"Use an aggregate in a body, such as `x = {kind} y : {{ ... }}`, and delete the fact with the old value."
+    message = f"`{kind}` in the head of `{relation.name}` has no meaning for rules that run in cycles"
+    return Diagnostic("E430", message, relation.span, hint=hint)
 
 
 def _rule_problems(

@@ -233,3 +233,4 @@ class CheckedProgram:
     pragmas: dict[str, str]
     warnings: tuple[Diagnostic, ...]
     sources: dict[str, str]
+    semantics: str = "stratified"

@@ -21,6 +21,7 @@ from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute
 from sempre.backends.walk import Walked, is_walkable, walk
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel import join
+from sempre.kernel.chains import Chain, digest
 from sempre.kernel.functors import Fault
 from sempre.kernel.layout import (
     EMPTY,
@@ -30,6 +31,7 @@ from sempre.kernel.layout import (
     Field,
     Keys,
     Packing,
+    common_packing,
     fields_covering,
     packing,
     span_of,
@@ -270,6 +272,14 @@ class LocalBackend:
         """A map from facts to numbers, all zero."""
         return Tally(self.empty(relation).packing)
 
+    def chain(self, relation: str, rows: RowSet) -> Chain:
+        """The chains of a relation before the first cycle, when it has these rows."""
+        return Chain.starting(rows)
+
+    def digest(self, relation: str, rows: RowSet) -> int:
+        """A number that tells sets of facts apart: that of a symmetric difference is the exclusive or of the two."""
+        return digest(relation, rows)
+
     def positive(self, tally: Tally, rows: RowSet) -> RowSet:
         """The rows whose number is above zero."""
         return RowSet(rows.packing, rows.keys[tally.get(rows) > 0]) if len(rows) else rows
@@ -424,19 +434,6 @@ def _fits(arg: Expr, rows: Bindings, field: Field, column: Column) -> bool:
         if known is field or (known is not None and field.contains(known)):
             return True
     return not column.size or field.holds(int(column.min()), int(column.max()))
-
-
-def common_packing(layouts: Sequence[Packing]) -> Packing:
-    """The first packing if all are the same, else one with room for the rows of all."""
-    first = layouts[0]
-    if all(layout is first for layout in layouts):
-        return first
-    fields = []
-    for column in range(len(first.fields)):
-        every = [layout.fields[column] for layout in layouts if layout.fields[column].bits] or [first.fields[column]]
-        widest = next((f for f in every if all(f.contains(other) for other in every)), None)
-        fields.append(widest or Field.covering(min(f.lo for f in every), max(f.hi for f in every)))
-    return packing(tuple(fields), first.order)
 
 
 SAMPLE_ROWS = 4096

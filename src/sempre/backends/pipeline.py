@@ -18,7 +18,7 @@ from sempre.kernel import functors, join, reduce
 from sempre.kernel.layout import Column, Field, Keys, Packing
 from sempre.kernel.run import Run
 from sempre.kernel.tally import Tally
-from sempre.kernel.trace import Trace, View
+from sempre.kernel.trace import Excluded, Trace, View
 from sempre.kernel.values import Values, float_codes
 from sempre.plan.ops import (
     Absent,
@@ -248,7 +248,7 @@ class _ProbeRunner:
                         total -= self._count(rows, other, prefix)
         return total
 
-    def _count(self, rows: Bindings, trace: Trace, prefix: list[Column]) -> Column:
+    def _count(self, rows: Bindings, trace: Excluded, prefix: list[Column]) -> Column:
         inside = self._inside(rows, trace.fields, prefix)
         if inside is not None:
             counts: Column = np.zeros(rows.size, np.int64)
@@ -275,7 +275,7 @@ class _ProbeRunner:
         return inside
 
     def _join(
-        self, rows: Bindings, trace: Trace, excluded: tuple[Trace, ...], prefix: list[Column]
+        self, rows: Bindings, trace: Trace, excluded: tuple[Excluded, ...], prefix: list[Column]
     ) -> Bindings | list[Bindings] | None:
         at: join.Rows | None = None
         inside = self._inside(rows, trace.fields, prefix)
@@ -342,7 +342,7 @@ class Scan:
                         yield bound
 
 
-def _member_of(trace: Trace, order: tuple[int, ...], keys: Keys, layout: Packing) -> join.Mask:
+def _member_of(trace: Excluded, order: tuple[int, ...], keys: Keys, layout: Packing) -> join.Mask:
     """Which keys, given in `layout`, stand for rows of `trace`."""
     own = trace.packing.reordered(order)
     if own is not layout:

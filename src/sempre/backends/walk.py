@@ -103,6 +103,8 @@ class _Writer:
                 minus_start = len(self.runs)
                 for other in (*excluded, *(() if trace.dead is None else (trace.dead,))):
                     if other.size:
+                        if not isinstance(other, Trace):
+                            raise NotWalkable
                         self._add_runs(other, order, layout)
                 self.parts.append((*plus, minus_start, len(self.runs)))
         self.sources.append((first, len(self.parts)))

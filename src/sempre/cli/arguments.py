@@ -116,6 +116,7 @@ def _run_parser() -> _Parser:
     expert("--strategy", choices=STRATEGIES, default="auto")
     expert("--modules", metavar="auto|off|LIST", default="auto", help=MODULES_HELP)
     expert("--semantics", choices=("stratified", "active"))
+    expert("--cycles", metavar="N", type=_positive, help="how many cycles active rules may take (default: 10000)")
     expert("--threads", metavar="N", type=_positive)
     expert("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")
     expert("--profile", metavar="FILE.html", type=Path, help=argparse.SUPPRESS)

@@ -39,8 +39,13 @@ def summary(checked: CheckedProgram) -> str:
         (len(checked.facts), "fact", "facts"),
         (len(checked.strata), "stratum", "strata"),
     )
-    lines = [", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts)]
-    lines += [_stratum_line(checked, stratum) for stratum in checked.strata]
+    active = checked.semantics == "active"
+    shown = counts[:-1] if active else counts
+    lines = [", ".join(f"{count} {one if count == 1 else many}" for count, one, many in shown)]
+    if active:
+        lines.append("active rules: all are matched in every cycle, until one changes nothing")
+    else:
+        lines += [_stratum_line(checked, stratum) for stratum in checked.strata]
     return "\n".join(lines) + "\n"
 
 

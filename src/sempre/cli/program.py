@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from sempre.api import Program
 
 
-def load_program(path: Path, *, spark: bool = True) -> Program:
+def load_program(path: Path, *, spark: bool = True, semantics: str | None = None) -> Program:
     """The program in `path`, checked; its directives can be honored too, with Spark or without."""
     from sempre.api import Program
 
     if not path.exists():
         raise missing_file(path)
-    program = Program.from_file(path)
+    program = Program.from_file(path, semantics=semantics)
     bad_options = check_directives(program.checked, spark=spark)
     if bad_options:
         raise ProgramError(bad_options, program.checked.sources)

@@ -46,7 +46,7 @@ class Clock:
 def run(options: argparse.Namespace) -> int:
     """One run, start to end; returns 0 or raises."""
     with pipeline(options) as io:  # a session starts in the background from here on
-        program = load_program(options.program, spark=options.on == "spark")
+        program = load_program(options.program, spark=options.on == "spark", semantics=options.semantics)
         checked = program.checked
         show_warnings(checked.warnings, checked.sources)
         # Scripts are read before anything is evaluated: a mistake in the last one should not cost a run.
@@ -97,6 +97,7 @@ def _database(options: argparse.Namespace, program: Program, line: ProgressLine 
         threads=options.threads,
         workers=options.workers,
         memory=options.memory,
+        cycles=options.cycles,
         progress=line,
     )
 

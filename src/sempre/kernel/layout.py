@@ -235,3 +235,17 @@ def packing(fields: tuple[Field, ...], order: tuple[int, ...]) -> Packing:
         if found is None:
             found = _packings[fields, order] = Packing(fields, order)
         return found
+
+
+def common_packing(layouts: Sequence[Packing]) -> Packing:
+    """The first packing if all are the same, else one with room for the rows of all."""
+    first = layouts[0]
+    if all(layout is first for layout in layouts):
+        return first
+    fields = []
+    for column in range(len(first.fields)):
+        every = {layout.fields[column] for layout in layouts if layout.fields[column].bits} or {first.fields[column]}
+        widest = max(every, key=lambda field: field.bits)
+        has_room = all(widest.contains(other) for other in every)
+        fields.append(widest if has_room else Field.covering(min(f.lo for f in every), max(f.hi for f in every)))
+    return packing(tuple(fields), first.order)

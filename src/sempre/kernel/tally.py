@@ -108,6 +108,24 @@ class Tally:
                 found[hit] += weights.take(positions[hit])
         return found
 
+    def between(self, low: Keys, high: Keys) -> join.Weights:
+        """The sum of the numbers of all rows within each pair of bounds."""
+        total = np.zeros(low.size, np.int64)
+        for run, weights in self._runs:
+            starts, stops = run.ranges(low, high)
+            hits = stops - starts
+            found = int(hits.sum())
+            if found:
+                at = np.arange(low.size).repeat(hits)
+                positions = np.arange(found) + (starts - hits.cumsum() + hits).take(at)
+                total += np.bincount(at, weights.take(positions), minlength=low.size).astype(np.int64)
+        return total
+
+    @property
+    def size(self) -> int:
+        """How many numbers are kept; a row counts once for every run that has it."""
+        return sum(run.size for run, _ in self._runs)
+
     def entries(self) -> Counted:
         """All rows whose number is not zero."""
         if not self._runs:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -75,6 +76,11 @@ class Trace:
 
     def __len__(self) -> int:
         return self.size
+
+    @property
+    def nbytes(self) -> int:
+        own = sum(int(run.keys.nbytes) for runs in self.orders.values() for run in runs)
+        return own if self.dead is None else own + self.dead.nbytes
 
     def rows(self) -> RowSet:
         """All rows, sorted."""
@@ -171,11 +177,12 @@ class Trace:
             found = np.zeros(keys.size, np.bool_)
             if fits.any():
                 inside = self.packing.pack([column[fits] for column in columns], int(fits.sum()))
-                found[fits] = self._holds(inside)
+                found[fits] = self.holds(inside)
             return found
-        return self._holds(keys)
+        return self.holds(keys)
 
-    def _holds(self, keys: Keys) -> join.Mask:
+    def holds(self, keys: Keys) -> join.Mask:
+        """Which of some sorted keys, packed as its own are, this trace holds."""
         found: join.Mask | None = None
         for run in self.orders[self.own]:
             hit = run.among(keys)
@@ -183,7 +190,7 @@ class Trace:
         if found is None:
             return np.zeros(keys.size, np.bool_)
         if self.dead is not None:
-            found &= ~self.dead._holds(keys)
+            found &= ~self.dead.holds(keys)
         return found
 
     def count(self, order: Order, low: Keys, high: Keys, exact: bool) -> Column:
@@ -256,17 +263,39 @@ class RowSet:
         return self.packing.columns(self.keys)
 
 
+class Excluded(Protocol):
+    """Rows that a view leaves out: a trace, or a test that a trace's rows are put to.
+
+    `size` is zero when there are none for certain; `len` is how many there are at least.
+    """
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def packing(self) -> Packing: ...
+
+    @property
+    def fields(self) -> tuple[Field, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def contains(self, rows: RowSet) -> join.Mask: ...
+
+    def count(self, order: Order, low: Keys, high: Keys, exact: bool) -> Column: ...
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """A version of a relation: the union of disjoint parts, each a trace without some of its rows."""
 
-    parts: tuple[tuple[Trace, tuple[Trace, ...]], ...]
+    parts: tuple[tuple[Trace, tuple[Excluded, ...]], ...]
 
     @staticmethod
     def of(*traces: Trace) -> View:
         return View(tuple((trace, ()) for trace in traces))
 
-    def without(self, *excluded: Trace) -> View:
+    def without(self, *excluded: Excluded) -> View:
         """This view minus traces whose rows all lie in its first part."""
         (trace, already), *rest = self.parts
         return View(((trace, (*already, *excluded)), *rest))
@@ -276,7 +305,8 @@ class View:
         return View((*self.parts, *((trace, ()) for trace in traces)))
 
     def __len__(self) -> int:
-        return sum(trace.size - sum(x.size for x in excluded) for trace, excluded in self.parts)
+        """How many rows; at most how many, if something is excluded that only a look at a row can tell."""
+        return sum(trace.size - sum(len(x) for x in excluded) for trace, excluded in self.parts)
 
     def contains(self, rows: RowSet) -> join.Mask:
         found = np.zeros(len(rows), np.bool_)

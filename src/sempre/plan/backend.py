@@ -29,6 +29,9 @@ Version: TypeAlias = Any
 # Rows sorted by a column within groups, immutable: changed(plus, minus); neighbors(), all of them; around(rows), those
 # that have to do with the values of some rows. The latter two give rows of `Neighbors.relation`.
 Ordering: TypeAlias = Any
+# What happened to the facts of one relation, cycle by cycle; an immutable value. Has now, view(cycle, since, without),
+# present, counts, indexed(orders), advanced, compared, edited: see `sempre.kernel.chains`.
+Chain: TypeAlias = Any
 Walk: TypeAlias = Any  # followed, pending: {relation: rows}; counts: {relation: counted}
 
 
@@ -100,6 +103,14 @@ class Backend(Protocol):
 
     def tally(self, relation: str) -> Tally:
         """A map from facts to numbers, all zero."""
+        ...
+
+    def chain(self, relation: str, rows: Rows) -> Chain:
+        """The chains of a relation before the first cycle, when it has these rows."""
+        ...
+
+    def digest(self, relation: str, rows: Rows) -> int:
+        """A number that tells sets of facts apart: that of a symmetric difference is the exclusive or of the two."""
         ...
 
     def positive(self, tally: Tally, rows: Rows) -> Rows:

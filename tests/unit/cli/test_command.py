@@ -34,7 +34,7 @@ class FakeProgram:
     checked = CHECKED
 
     @classmethod
-    def from_file(cls, path: Path) -> FakeProgram:
+    def from_file(cls, path: Path, semantics: str | None = None) -> FakeProgram:
         assert path.exists()
         return cls()
 
@@ -141,6 +141,7 @@ def test_options_reach_the_database() -> None:
         "threads": 2,
         "workers": None,
         "memory": 1_610_612_736,
+        "cycles": None,
         "progress": None,
     }
 

@@ -1,0 +1,196 @@
+"""The engine of active rules: an epoch changes the input, and the run is made what it would have been.
+
+It has the face of `sempre.engine.Engine`. An epoch builds a new timeline beside the old one; committing is replacing a
+reference, so an error or an interrupt at any point leaves the last epoch as it was. An epoch can also be held open:
+`begin` it, drive it cycle by cycle, let it `absorb` further changes in between, and commit it in the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sempre.active.absorb import absorb
+from sempre.active.budget import default_budget, resident
+from sempre.active.endless import report, too_large
+from sempre.active.inference import Cycle, Endless, Inference
+from sempre.active.matching import Matcher
+from sempre.active.timeline import Phases, Timeline, one_phase
+from sempre.analysis.model import CheckedProgram
+from sempre.diagnostics import InternalError
+from sempre.engine import EpochResult, Progress, Snapshot, StratumReport, normalized
+from sempre.maintain.planning import Plans
+from sempre.maintain.strategy import Change
+from sempre.plan.backend import Backend, Rows, Version
+from sempre.results import Decoder
+
+# A run that needs more cycles than this is taken for one that never ends, unless the user says otherwise.
+CYCLE_LIMIT = 10_000
+TIMELINE = 0  # where the snapshot keeps it
+
+Watch = Callable[[Cycle], None]
+
+
+@dataclass(slots=True)
+class ActiveEpoch:
+    """An epoch under way. Whoever drives it calls `advance` and `absorb` in turns, never both at once."""
+
+    engine: ActiveEngine
+    before: Snapshot
+    inference: Inference
+    explicit: dict[str, Version]
+    started: float
+    instances: int
+    ignored_insertions: int = 0
+    ignored_deletions: int = 0
+
+    def absorb(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows]) -> None:
+        """Change the input: delete first, then insert."""
+        pending = normalized(self.engine.backend, self.explicit, insert, delete)
+        self.ignored_insertions += pending.ignored_insertions
+        self.ignored_deletions += pending.ignored_deletions
+        self.explicit = pending.explicit
+        if pending.changes:
+            with self.engine.reporting():
+                absorb(self.inference, pending.changes)
+
+    def advance(self) -> bool:
+        """One cycle; False if there is no more to do."""
+        with self.engine.reporting():
+            more = self.inference.advance()
+        budget = self.engine.memory
+        if more and budget is not None and resident() > budget:
+            raise too_large(self.engine.program, self.engine.decoder, self.inference.timeline, budget)
+        return more
+
+
+class _Reporting:
+    """Turns a run without end into an error that names the facts."""
+
+    def __init__(self, engine: ActiveEngine) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Endless):
+            raise report(self._engine.program, self._engine.decoder, error) from None
+
+
+@dataclass(slots=True)
+class ActiveEngine:
+    """Keeps the relations of a program whose rules run in cycles."""
+
+    program: CheckedProgram
+    backend: Backend
+    decoder: Decoder
+    limit: int = CYCLE_LIMIT
+    progress: Callable[[Progress], None] | None = None
+    memory: int | None = field(default_factory=default_budget)
+    phases: Phases = ()
+    strategy: str = "active"
+    snapshot: Snapshot = field(init=False)
+    plans: Plans = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.phases = self.phases or one_phase(self.program)
+        self.plans = Plans(self.program, self.backend)
+        nothing = {name: self.backend.empty(name) for name in self.program.relations}
+        chains = {name: self.backend.chain(name, version.rows()) for name, version in nothing.items()}
+        self.snapshot = Snapshot(-1, True, nothing, nothing, {TIMELINE: Timeline(chains)})
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no facts at all, and never were."""
+        snapshot = self.snapshot
+        return not self.timeline.records and not any(
+            map(len, (*snapshot.versions.values(), *snapshot.explicit.values()))
+        )
+
+    @property
+    def timeline(self) -> Timeline:
+        """The run of the last epoch."""
+        timeline = self.snapshot.memories[TIMELINE]
+        if not isinstance(timeline, Timeline):
+            raise InternalError("the snapshot has no timeline")
+        return timeline
+
+    def reset(self) -> None:
+        """Start again from nothing, with the backend's present layouts."""
+        before = self.snapshot
+        self.__post_init__()
+        memories = self.snapshot.memories
+        self.snapshot = Snapshot(
+            before.epoch, True, self.snapshot.versions, self.snapshot.explicit, memories, before.batches
+        )
+
+    def reporting(self) -> _Reporting:
+        return _Reporting(self)
+
+    def apply(
+        self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], batch: tuple[str, int] | None = None
+    ) -> EpochResult:
+        """One epoch, from its changes to the end of the run; everything or nothing."""
+        epoch = self.begin()
+        epoch.absorb(insert, delete)
+        while epoch.advance():
+            pass
+        return self.commit(epoch, batch)
+
+    def begin(self, watch: Watch | None = None) -> ActiveEpoch:
+        """An epoch that has changed nothing yet; `watch` is told every cycle."""
+        started = time.perf_counter()
+        total = 0
+
+        def observe(cycle: Cycle) -> None:
+            nonlocal total
+            total += sum(len(change.plus) for change in cycle.changes.values())
+            if self.progress is not None and not cycle.absorbed:
+                seconds = time.perf_counter() - started
+                self.progress(Progress(cycle.stratum + 1, len(self.phases), cycle.number, total, seconds))
+            if watch is not None:
+                watch(cycle)
+
+        matcher = Matcher(self.backend, self.plans)
+        inference = Inference(matcher, self.phases, self.timeline, self.limit, observe)
+        return ActiveEpoch(
+            self, self.snapshot, inference, dict(self.snapshot.explicit), started, self.backend.instances
+        )
+
+    def commit(self, epoch: ActiveEpoch, batch: tuple[str, int] | None = None) -> EpochResult:
+        """Make the epoch the state of the database."""
+        before, timeline = epoch.before, epoch.inference.timeline
+        changes = {name: self._net(name, epoch) for name in epoch.inference.touched}
+        changes = {name: change for name, change in changes.items() if change}
+        versions = {name: chain.now for name, chain in timeline.chains.items()}
+        batches = before.batches if batch is None else {**before.batches, batch[0]: batch[1]}
+        self.snapshot = Snapshot(before.epoch + 1, False, versions, epoch.explicit, {TIMELINE: timeline}, batches)
+        seconds = time.perf_counter() - epoch.started
+        plus, minus = (sum(len(getattr(change, side)) for change in changes.values()) for side in ("plus", "minus"))
+        report = StratumReport(tuple(self.program.relations), self.strategy, timeline.cycles, seconds, plus, minus)
+        return EpochResult(
+            changes,
+            self.strategy,
+            _why(before, epoch.inference.edited),
+            seconds,
+            (report,),
+            self.backend.instances - epoch.instances,
+            epoch.ignored_insertions,
+            epoch.ignored_deletions,
+        )
+
+    def _net(self, name: str, epoch: ActiveEpoch) -> Change:
+        """How a relation changed in all, from the rows that came or went on the way."""
+        backend, old, new = self.backend, epoch.before.versions[name], epoch.inference.timeline.chains[name].now
+        rows = backend.union(epoch.inference.touched[name])
+        plus = backend.difference(backend.intersection(rows, new), old)
+        return Change(plus, backend.difference(backend.intersection(rows, old), new))
+
+
+def _why(before: Snapshot, edited: int) -> str:
+    redone = f"{edited:,} record{'' if edited == 1 else 's'} of past cycles changed"
+    if not before.blank:
+        return redone
+    return f"first inference; {redone}" if edited else "first inference"

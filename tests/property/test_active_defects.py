@@ -1,0 +1,128 @@
+"""The comparison with the oracle bites: what the published pseudocode gets wrong is found, and other defects too."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sempre.active import absorb, inference, matching
+from sempre.kernel import chains
+from sempre.kernel.chains import Chain
+from sempre.kernel.tally import Counted
+from tests.property.active_programs import random_case
+from tests.property.test_active import Check
+
+pytestmark = pytest.mark.oracle
+CASES = 120
+
+
+def return_before_the_last_cycle(patch: pytest.MonkeyPatch) -> None:
+    original = absorb._Update._cycles
+
+    def cycles(update: Any, phase: int) -> Iterator[int]:
+        yield from list(original(update, phase))[:-1]
+
+    patch.setattr(absorb._Update, "_cycles", cycles)
+
+
+def undo_on_the_new_database(patch: pytest.MonkeyPatch) -> None:
+    original = matching._views
+
+    def views(sides: Any, gained: bool) -> Any:
+        found = original(sides, gained)
+        if not gained:
+            for name, side in sides.items():
+                found[name, matching.Read.HERE] = side.new
+        return found
+
+    patch.setattr(matching, "_views", views)
+
+
+def count_every_head_once(patch: pytest.MonkeyPatch) -> None:
+    original = matching.Matcher.difference
+
+    def difference(matcher: Any, *args: Any) -> dict[int, Counted]:
+        found = original(matcher, *args)
+        return {n: Counted(c.packing, c.keys, np.sign(c.weights)) for n, c in found.items()}
+
+    patch.setattr(matching.Matcher, "difference", difference)
+
+
+def look_only_at_facts_with_new_records(patch: pytest.MonkeyPatch) -> None:
+    original = Chain.compared
+
+    def compared(chain: Chain, cycle: int, added: Any, deleted: Any, plus: Any, minus: Any) -> Any:
+        if added is None and deleted is None:
+            return plus, minus
+        nothing = type(plus)(plus.packing, plus.keys[:0])
+        return original(chain, cycle, added, deleted, nothing, nothing)
+
+    patch.setattr(Chain, "compared", compared)
+
+
+def forget_to_undo_where_the_runs_meet(patch: pytest.MonkeyPatch) -> None:
+    original = absorb._Update._cycle
+
+    def cycle(update: Any, *args: Any) -> bool:
+        return bool(update.differ) and original(update, *args)
+
+    patch.setattr(absorb._Update, "_cycle", cycle)
+
+
+def match_only_where_the_difference_changes(patch: pytest.MonkeyPatch) -> None:
+    original = absorb._Update._decide
+
+    def decide(update: Any, rules: Any, names: Any, at: int) -> None:
+        original(update, rules, names, at)
+        update._moved -= set(update._line.flips.get(at, ())) - update.differ.keys()
+
+    patch.setattr(absorb._Update, "_decide", decide)
+
+
+def delete_what_is_both_added_and_deleted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        chains, "decide", lambda added, deleted, before: np.where(deleted > 0, False, np.where(added > 0, True, before))
+    )
+
+
+def lose_facts_that_come_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Chain, "_sorted_out", lambda chain, rows: chain)
+
+
+def stop_one_cycle_early(patch: pytest.MonkeyPatch) -> None:
+    original = inference.Inference.advance
+
+    def advance(run: Any) -> bool:
+        return original(run) and sum(map(len, (c.plus for c in run.timeline.last.values()))) != 1
+
+    patch.setattr(inference.Inference, "advance", advance)
+
+
+DEFECTS: list[Callable[[pytest.MonkeyPatch], None]] = [
+    return_before_the_last_cycle,
+    undo_on_the_new_database,
+    count_every_head_once,
+    look_only_at_facts_with_new_records,
+    forget_to_undo_where_the_runs_meet,
+    match_only_where_the_difference_changes,
+    delete_what_is_both_added_and_deleted,
+    lose_facts_that_come_back,
+    stop_one_cycle_early,
+]
+
+
+@pytest.mark.parametrize("plant", DEFECTS, ids=lambda plant: plant.__name__)
+def test_a_planted_defect_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for seed in range(CASES):
+        try:
+            Check(random_case(random.Random(seed))).run()
+        except Exception:  # noqa: BLE001  # a failed assertion, or whatever the defect leads to
+            return
+    pytest.fail(f"not found in {CASES} cases")
