@@ -37,12 +37,14 @@ from sempre.ingest import encode_rows, is_spark_frame
 from sempre.lang.parser import parse, parse_atom
 from sempre.plan.equivalence import close_equivalences
 from sempre.results import Decoder
+from sempre.storage.ondemand import OnDemand
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from sempre.spark.border import Border
+    from sempre.storage.keeper import Keeper
     from sempre.verify import Verification
 
 
@@ -144,28 +146,6 @@ class ChangeSet:
         return f"<ChangeSet: {', '.join(parts) or 'nothing changed'}>"
 
 
-class _Tables(Mapping[str, Any]):
-    """Arrow tables by relation, made on first use."""
-
-    def __init__(self, names: Iterable[str], make: Callable[[str], Any]) -> None:
-        self._names = tuple(names)
-        self._make = make
-        self._made: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            if name not in self._names:
-                raise KeyError(name)
-            self._made[name] = self._make(name)
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
 class View:
     """One relation of a database, as of the last epoch."""
 
@@ -247,6 +227,12 @@ class Database:
         Expert knobs; the defaults choose by themselves.
     progress
         Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`.
+    store
+        A directory in which every epoch is kept; made when it is not there. The database goes on where the store is.
+    epoch
+        Open an earlier epoch of the store, to be read only.
+    migrate
+        Bring a store that was written with another program over to this one, as a new epoch.
     """
 
     def __init__(
@@ -263,9 +249,11 @@ class Database:
         workers: int | None = None,
         memory: str | int | None = None,
         progress: Callable[[Progress], None] | None = None,
+        epoch: int | None = None,
+        migrate: bool = False,
     ) -> None:
         self.program = Program(program) if isinstance(program, str) else program
-        _check_options(strategy, place, semantics, store)
+        _check_options(strategy, place, semantics)
         self._spark = spark
         self._made_border: Border | None = None
         checked = close_equivalences(self.program.checked)
@@ -273,6 +261,12 @@ class Database:
         self._engine = Engine(checked, self._backend, strategy, progress)
         self._decoder = Decoder(self._backend.values, checked.types)
         self._closed = False
+        self._keeper: Keeper | None = None
+        self._options = {"strategy": strategy, "modules": modules, "place": place, "threads": threads, "memory": memory}
+        if store is not None:
+            from sempre.durable import attach
+
+            self._keeper = attach(self, store, epoch, migrate)
 
     # ------------------------------------------------------------------------------------------------- epochs
 
@@ -390,8 +384,24 @@ class Database:
                 raise self._unknown(name)
             return self._border().changes_frame(relations[name], epoch, changes)
 
-        added = _Tables(names, lambda name: table(name, "plus"))
-        return ChangeSet(added, _Tables(names, lambda name: table(name, "minus")), report, frame)
+        added = OnDemand(names, lambda name: table(name, "plus"))
+        return ChangeSet(added, OnDemand(names, lambda name: table(name, "minus")), report, frame)
+
+    # -------------------------------------------------------------------------------------------------- store
+
+    @staticmethod
+    def open(store: Any, *, epoch: int | None = None, **options: Any) -> Database:
+        """The database in a store, with the program that is in it; at an earlier epoch, it is only read."""
+        from sempre.durable import stored_program
+
+        return Database(stored_program(store, epoch), store=store, epoch=epoch, **options)
+
+    def at_epoch(self, epoch: int) -> Database:
+        """The database as it was after an earlier epoch, to be read only. Close it when it is no longer needed."""
+        self._open()
+        if self._keeper is None:
+            raise StateError("only a database with a store has past epochs", hint="Use `Database(program, store=...)`.")
+        return Database.open(self._keeper.store.path, epoch=epoch, spark=self._spark, **self._options)
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -460,6 +470,8 @@ class Database:
         """Give back threads and memory; the database cannot be used afterwards."""
         self._closed = True
         self._backend.close()
+        if self._keeper is not None:
+            self._keeper.close()
 
     def __enter__(self) -> Database:
         return self
@@ -514,7 +526,7 @@ class Database:
         return bool(self._version(relation.name).contains(self._backend.rows(relation.name, columns, size)).all())
 
 
-def _check_options(strategy: str, place: str, semantics: str | None, store: Any) -> None:
+def _check_options(strategy: str, place: str, semantics: str | None) -> None:
     known = sorted(STRATEGIES)
     if strategy not in known:
         raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
@@ -522,8 +534,6 @@ def _check_options(strategy: str, place: str, semantics: str | None, store: Any)
         raise BackendError(f"place `{place}` is not available here", hint="Use `driver`, or leave it to `auto`.")
     if semantics not in (None, "stratified"):
         raise StateError(f"semantics `{semantics}` is not available yet", hint="Use `stratified`.")
-    if store is not None:
-        raise StateError("durable stores are not available yet", hint="Leave `store` out.")
 
 
 def peak_rss() -> int:

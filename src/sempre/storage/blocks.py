@@ -1,0 +1,153 @@
+"""Rows and texts as Parquet, and back.
+
+A `Block` is part of a set: columns of integers, sorted as rows, with a weight each; or texts. Files hold one block
+(segments) or several (logs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sempre.kernel.join import Weights
+from sempre.kernel.layout import Column
+
+# Sets of fewer rows share a file.
+SHARED_ROWS = 4096
+# Rows that are read at once: small enough to stay in the processor's cache while they are put together.
+GROUP_ROWS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows of integers; `weights` is None where all are 1."""
+
+    columns: Sequence[Column]
+    weights: Weights | None
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def numbers(self) -> Weights:
+        """The weights, written out."""
+        return np.ones(self.size, np.int64) if self.weights is None else self.weights
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts in the order of their codes."""
+
+    texts: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+Content = Block | Texts
+
+
+def is_shared(content: Content) -> bool:
+    """Whether a set is written into a log, with others."""
+    return len(content) < SHARED_ROWS or (isinstance(content, Block) and not content.columns)
+
+
+def _write(table: Any, integers: Sequence[str]) -> Any:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sink = pa.BufferOutputStream()
+    encodings: Any = dict.fromkeys(integers, "DELTA_BINARY_PACKED") | {
+        name: "DELTA_LENGTH_BYTE_ARRAY" for name in table.column_names if name not in integers and name != "set"
+    }
+    parquet.write_table(
+        table,
+        sink,
+        compression="zstd",
+        use_dictionary=["set"] if "set" in table.column_names else False,
+        column_encoding=encodings,
+        write_statistics=False,
+        row_group_size=GROUP_ROWS,
+    )
+    return sink.getvalue()
+
+
+def segment(content: Content) -> Any:
+    """One set as the bytes of a file."""
+    import pyarrow as pa
+
+    if isinstance(content, Texts):
+        return _write(pa.table({"text": pa.array(content.texts, pa.binary())}), ())
+    data = {f"c{at}": column for at, column in enumerate(content.columns)}
+    if content.weights is not None:
+        data["weight"] = content.weights
+    return _write(pa.table(data), list(data))
+
+
+def log(contents: Mapping[str, Content]) -> Any:
+    """Several sets as the bytes of a file."""
+    import pyarrow as pa
+
+    width = max((len(block.columns) for block in contents.values() if isinstance(block, Block)), default=0)
+    integers = ["weight", *(f"c{at}" for at in range(width))]
+    schema = pa.schema(
+        [("set", pa.string()), ("text", pa.binary()), *((name, pa.int64()) for name in integers)]
+    )
+    parts = []
+    for name, content in contents.items():
+        size = len(content)
+        arrays: dict[str, Any] = {"set": pa.array([name] * size, pa.string())}
+        if isinstance(content, Texts):
+            arrays["text"] = pa.array(content.texts, pa.binary())
+        else:
+            arrays["weight"] = pa.array(content.numbers())
+            arrays |= {f"c{at}": pa.array(column) for at, column in enumerate(content.columns)}
+        columns = [arrays[field.name] if field.name in arrays else pa.nulls(size, field.type) for field in schema]
+        parts.append(pa.Table.from_arrays(columns, schema=schema))
+    return _write(pa.concat_tables(parts), integers)
+
+
+def read_segment(data: Any) -> Content:
+    """The set in a segment."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(pa.BufferReader(data))
+    names = file.schema_arrow.names
+    if names == ["text"]:
+        return Texts(file.read().column(0).to_pylist())
+    size = file.metadata.num_rows
+    out = {name: np.empty(size, np.int64) for name in names}
+    at = 0
+    for batch in file.iter_batches(GROUP_ROWS, use_threads=True):
+        for name, column in zip(names, batch.columns, strict=True):
+            out[name][at : at + batch.num_rows] = column.to_numpy()
+        at += batch.num_rows
+    weights = out.pop("weight", None)
+    return Block(list(out.values()), weights, size)
+
+
+def read_log(data: Any) -> dict[str, Content]:
+    """The sets in a log."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = parquet.read_table(pa.BufferReader(data), use_threads=False)
+    names = table.column("set").to_numpy(zero_copy_only=False)
+    starts = [0, *(np.flatnonzero(names[1:] != names[:-1]) + 1).tolist(), len(names)] if len(names) else [0]
+    found: dict[str, Content] = {}
+    for start, stop in zip(starts, starts[1:], strict=False):
+        part = table.slice(start, stop - start)
+        found[names[start]] = _content(part, stop - start)
+    return found
+
+
+def _content(part: Any, size: int) -> Content:
+    if part.column("weight").null_count == size:
+        return Texts(part.column("text").to_pylist())
+    columns = [part.column(name) for name in part.column_names if name.startswith("c")]
+    arrays = [column.to_numpy() for column in columns if column.null_count == 0]
+    return Block(arrays, part.column("weight").to_numpy(), size)

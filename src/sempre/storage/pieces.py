@@ -1,0 +1,101 @@
+"""The net changes of stretches of epochs: sets are read from them, and pieces of about one size become one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from sempre.kernel import join
+from sempre.kernel.layout import EMPTY, fields_covering, packing
+from sempre.storage.blocks import Block, Content, Texts, read_log, read_segment
+from sempre.storage.manifest import Piece, StoredFile
+
+# Pieces of about the same size that become one, and how much "about" is, as a power of two.
+MERGED_PIECES = 8
+LEVEL_BITS = 3
+# Lists: one piece continues the other.
+LISTS = ("symbols", "records/")
+
+Load = Callable[[StoredFile], object]
+
+
+class Reader:
+    """The sets of some pieces; `load` gives the content of a file after checking it."""
+
+    def __init__(self, pieces: Sequence[Piece], load: Load) -> None:
+        self._pieces = pieces
+        self._load = load
+        self._logs: dict[str, dict[str, Content]] = {}
+
+    def names(self) -> list[str]:
+        """The sets that some piece says something about."""
+        return sorted({name for piece in self._pieces for file in piece.files for name in file.holds})
+
+    def contents(self, name: str) -> Iterator[Content]:
+        """What each piece has of a set, in order."""
+        for piece in self._pieces:
+            for file in piece.files:
+                if name in file.holds:
+                    yield self._content(file, name)
+
+    def blocks(self, name: str) -> Iterator[Block]:
+        for content in self.contents(name):
+            assert isinstance(content, Block)
+            yield content
+
+    def total(self, name: str) -> Content:
+        """The sum of all pieces."""
+        return summed(name, list(self.contents(name)))
+
+    def _content(self, file: StoredFile, name: str) -> Content:
+        if not file.path.startswith("log/"):
+            return read_segment(self._load(file))
+        if file.path not in self._logs:
+            self._logs[file.path] = read_log(self._load(file))
+        return self._logs[file.path][name]
+
+
+def summed(name: str, parts: Sequence[Content]) -> Content:
+    """Several parts of one set as one: lists are continued, weights added."""
+    if len(parts) == 1:
+        return parts[0]
+    texts = [text for part in parts if isinstance(part, Texts) for text in part.texts]
+    if texts:
+        return Texts(texts)
+    blocks = [part for part in parts if isinstance(part, Block)]
+    columns = [np.concatenate(column) for column in zip(*(block.columns for block in blocks), strict=True)]
+    size = sum(map(len, blocks))
+    if name.startswith(LISTS):
+        return Block(columns, None, size)
+    return sorted_block(columns, np.concatenate([block.numbers() for block in blocks]), size)
+
+
+def sorted_block(columns: Sequence[np.ndarray], weights: np.ndarray, size: int) -> Block:
+    """Rows sorted, weights of equal ones added, those that come to zero dropped."""
+    layout = packing(fields_covering(columns, (EMPTY,) * len(columns)), tuple(range(len(columns))))
+    keys, sums = join.consolidate(layout.pack(columns, size), weights)
+    plain = bool((sums == 1).all())
+    return Block(layout.columns(keys), None if plain else sums, int(keys.size))
+
+
+def level(piece: Piece) -> int:
+    return piece.rows.bit_length() // LEVEL_BITS
+
+
+def due(pieces: Sequence[Piece]) -> int:
+    """How many of the last pieces are to become one; 0 if none."""
+    levels = [level(piece) for piece in pieces]
+    for wanted in sorted(set(levels), reverse=True):
+        tail = 0
+        while tail < len(levels) and levels[-1 - tail] <= wanted:
+            tail += 1
+        if levels[len(levels) - tail :].count(wanted) >= MERGED_PIECES:
+            return tail
+    return 0
+
+
+def merged(pieces: Sequence[Piece], load: Load) -> Mapping[str, Content]:
+    """The sum of some pieces, set by set."""
+    reader = Reader(pieces, load)
+    return {name: total for name in reader.names() if len(total := reader.total(name))}

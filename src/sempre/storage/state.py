@@ -1,0 +1,142 @@
+"""A snapshot as sets, and back: what an epoch adds to a store, and relations read from it when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sempre.analysis.model import CheckedProgram
+from sempre.backends.local import LocalBackend
+from sempre.engine import Engine, EpochResult, Snapshot
+from sempre.kernel.layout import Column, Field, fields_covering, packing
+from sempre.kernel.trace import RowSet, Trace
+from sempre.kernel.values import Values
+from sempre.maintain.strategy import Change, Deferred
+from sempre.storage import memories
+from sempre.storage.blocks import Block, Content, Texts
+from sempre.storage.manifest import Manifest
+from sempre.storage.ondemand import OnDemand
+from sempre.storage.pieces import Reader, sorted_block
+
+
+def derived_relations(program: CheckedProgram) -> set[str]:
+    """The relations that rules derive into: only they have explicit facts apart from their facts."""
+    return {rule.relation for rule in program.rules}
+
+
+# ------------------------------------------------------------------------------------------------- writing
+
+
+def epoch_sets(program: CheckedProgram, result: EpochResult) -> dict[str, Content]:
+    """The changes of facts that an epoch made."""
+    derived = derived_relations(program)
+    found: dict[str, Content] = {f"facts/{name}": _change_block(change) for name, change in result.changes.items()}
+    explicit = {name: change for name, change in result.explicit.items() if name in derived}
+    return found | {f"explicit/{name}": _change_block(change) for name, change in explicit.items()}
+
+
+def _change_block(change: Change) -> Block:
+    plus, minus = change.plus, change.minus
+    if not len(minus):
+        return Block(plus.columns(), None, len(plus))
+    if not len(plus):
+        return Block(minus.columns(), np.full(len(minus), -1, np.int64), len(minus))
+    columns = [np.concatenate(pair) for pair in zip(plus.columns(), minus.columns(), strict=True)]
+    weights = np.ones(len(plus) + len(minus), np.int64)
+    weights[len(plus) :] = -1
+    return sorted_block(columns, weights, weights.size)
+
+
+def version_block(version: Any) -> Block:
+    """All rows of a relation."""
+    rows = version.rows()
+    return Block(rows.columns(), None, len(rows))
+
+
+def new_values(values: Values, known: Mapping[str, int]) -> tuple[dict[str, Content], dict[str, int]]:
+    """The symbols and records beyond the first `known` ones, and how many there are now."""
+    sizes = {"symbols": len(values.symbols)}
+    found: dict[str, Content] = {}
+    texts = values.symbols.texts()[known.get("symbols", 0) : sizes["symbols"]]
+    if texts:
+        found["symbols"] = Texts([text.encode("utf-8", "surrogatepass") for text in texts])
+    for arity, table in values.record_tables().items():
+        name = f"records/{arity}"
+        sizes[name] = len(table)
+        first = known.get(name, 0)
+        if sizes[name] > first:
+            found[name] = Block(table.columns(first, sizes[name]), None, sizes[name] - first)
+    return found, sizes
+
+
+# ------------------------------------------------------------------------------------------------- reading
+
+
+def restore_values(values: Values, reader: Reader) -> None:
+    """Fill empty tables of symbols and records."""
+    for name in reader.names():
+        if name == "symbols":
+            texts = [text for part in reader.contents(name) if isinstance(part, Texts) for text in part.texts]
+            values.symbols.restore([text.decode("utf-8", "surrogatepass") for text in texts])
+        elif name.startswith("records/"):
+            total = reader.total(name)
+            assert isinstance(total, Block)
+            values.records(int(name.partition("/")[2])).restore(total.columns, len(total))
+
+
+def restored(
+    engine: Engine, backend: LocalBackend, manifest: Manifest, reader: Reader
+) -> tuple[Snapshot, dict[str, Deferred]]:
+    """The snapshot of a stored epoch, and the memories that were stored with it, by the names of their strata.
+
+    The backend has the values of the store already. Relations and memories are read when they are needed. A memory that
+    the strategy of today cannot use is in the store all the same, until the stratum changes.
+    """
+    program = engine.program
+    fields = {name: tuple(Field(lo, bits) for lo, bits in row) for name, row in manifest.fields.items()}
+    backend.restore(fields)
+    derived = derived_relations(program)
+    versions = OnDemand(program.relations, lambda name: _trace(reader, f"facts/{name}", backend.fields[name]))
+
+    def explicit(name: str) -> Trace:
+        return _trace(reader, f"explicit/{name}", backend.fields[name]) if name in derived else versions[name]
+
+    bare = Snapshot(manifest.epoch, False, versions, OnDemand(program.relations, explicit), {}, manifest.batches)
+    remembered = memories.MemoryReader(reader, backend.fields)
+    found: dict[int, Any] = {}
+    stored: dict[str, Deferred] = {}
+    for stratum in program.strata:
+        name, strategy = ",".join(stratum.relations), engine.strategy_of(stratum)
+        if name in manifest.memories:
+            stored[name] = Deferred(partial(remembered.memory, manifest.memories[name], stratum))
+        if name in stored and manifest.memories[name]["strategy"] == strategy.name:
+            found[stratum.index] = stored[name]
+        else:
+            found[stratum.index] = Deferred(partial(memories.fresh, engine, bare, stratum))
+    return replace(bare, memories=found), stored
+
+
+def _trace(reader: Reader, name: str, fields: tuple[Field, ...]) -> Trace:
+    """The rows of a set of weight one."""
+    trace = Trace.empty(fields)
+    for block in reader.blocks(name):
+        if block.weights is None:
+            rows = _rows(block.columns, len(block), trace.fields)
+            trace = trace.adding(rows) if len(trace) else Trace.of(rows)
+            continue
+        for gone in (True, False):
+            at = np.flatnonzero(block.weights < 0 if gone else block.weights > 0)
+            rows = _rows([column[at] for column in block.columns], at.size, trace.fields)
+            trace = trace.removing(rows) if gone else trace.adding(rows)
+    return trace
+
+
+def _rows(columns: Any, size: int, fields: tuple[Field, ...]) -> RowSet:
+    """Rows that are sorted already."""
+    own: list[Column] = list(columns)
+    layout = packing(fields_covering(own, fields), tuple(range(len(fields))))
+    return RowSet(layout, layout.pack(own, size))
