@@ -315,6 +315,20 @@ class Database:
         self._materialized()
         return self._apply(self._encode_all(insert or {}), self._encode_all(delete or {}))
 
+    def whatif(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
+        """What `apply` would change, and how it would go; nothing is kept."""
+        self._materialized()
+        backend, before = self._backend, self._engine.snapshot
+        plus, minus = self._encode_all(insert or {}), self._encode_all(delete or {})
+        backend.fit({name: columns for name, (columns, _) in plus.items()})
+        try:
+            if self._engine.is_empty:
+                self._engine.reset()
+            rows = [{name: backend.rows(name, *encoded) for name, encoded in side.items()} for side in (plus, minus)]
+            return self._change_set(self._engine.evaluate(rows[0], rows[1])[1])
+        finally:
+            self._engine.snapshot = before
+
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Collect insertions and deletions, applied as one epoch at the end; an exception leaves nothing behind."""
@@ -395,6 +409,15 @@ class Database:
         from sempre.durable import stored_program
 
         return Database(stored_program(store, epoch), store=store, epoch=epoch, **options)
+
+    def metrics(self) -> str:
+        """Figures of the last epoch, in the text format of Prometheus."""
+        from sempre.storage.metrics import prometheus
+
+        self._materialized()
+        if self._keeper is None or self._keeper.manifest is None:
+            raise StateError("only a database with a store has metrics", hint="Use `Database(program, store=...)`.")
+        return prometheus(self._keeper.manifest, len(self._keeper.store.epochs()))
 
     def at_epoch(self, epoch: int) -> Database:
         """The database as it was after an earlier epoch, to be read only. Close it when it is no longer needed."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sempre.diagnostics import Diagnostic, StateError
-from sempre.storage.differences import Differences, differences
+from sempre.engine import Engine
+from sempre.maintain.strategy import difference
+from sempre.storage.differences import Differences, differences, stored_alike
 from sempre.storage.keeper import Keeper
 from sempre.storage.store import Store
 
 if TYPE_CHECKING:
-    from sempre.api import Database, Program
+    from sempre.api import ChangeSet, Database, Program
 
 
 def as_store(place: Any) -> Store:
@@ -28,6 +32,15 @@ def stored_program(place: Any, epoch: int | None = None) -> Program:
     return Program(store.program_text(manifest), str(store.path / manifest.program.path))
 
 
+def program_differences(store: Store, program: Program) -> Differences:
+    """What has changed since the program that the store was last written with."""
+    return _differences(stored_program(store), program)
+
+
+def _differences(old: Program, new: Program) -> Differences:
+    return Differences(()) if old.text == new.text else differences(old.checked, new.checked)
+
+
 def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> Keeper:
     """Give a database the state of a store, and let its epochs go there."""
     store = as_store(place)
@@ -35,13 +48,14 @@ def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> 
         store.require()
     engine = database._engine
     keeper = Keeper(store, database.program.text, engine, database._backend, read_only=epoch is not None)
-    if store.exists:
-        old = stored_program(store, epoch)
-        found = Differences(()) if old.text == database.program.text else differences(old.checked, database.program.checked)
-        if found:
-            raise _other_program(store, found)
-    keeper.open(epoch)
+    found = _differences(stored_program(store, epoch), database.program) if store.exists else Differences(())
+    if found and not migrate:
+        raise _other_program(store, found)
+    if not found:
+        keeper.open(epoch)
     engine.journal = keeper
+    if found:
+        _migrate(database, keeper)
     return keeper
 
 
@@ -55,3 +69,108 @@ def _other_program(store: Store, found: Differences) -> StateError:
             " and derives the rest again.",
         )
     )
+
+
+def _migrate(database: Database, keeper: Keeper) -> None:
+    """Take over the explicit facts of a store that has another program, as its next epoch."""
+    from sempre.api import Database
+
+    with Database.open(keeper.store) as old:
+        assert old._keeper is not None
+        assert old._keeper.manifest is not None
+        operations: list[Any] = []
+
+        def add(name: str, rows: Any, insert: bool) -> None:
+            operations.append((name, insert, *database._encode(name, rows)))
+
+        for name, relation in old.program.relations.items():
+            if name in database.program.relations and stored_alike(relation, database.program.relations[name]):
+                rows = old._engine.snapshot.explicit[name].rows()
+                add(name, old._decoder.table(relation, rows.columns(), len(rows)), True)
+        before, after = _own_facts(old), _own_facts(database)
+        for name in database.program.relations:
+            add(name, before.get(name, set()) - after.get(name, set()), False)
+            add(name, after.get(name, set()) - before.get(name, set()), True)
+        keeper.start_over(old._keeper.manifest)
+    keeper.kind = "migrate"
+    database._finish(*database._last_wins(operations))
+    keeper.kind = ""
+
+
+def _own_facts(database: Database) -> dict[str, set[tuple[Any, ...]]]:
+    """The facts that a program states."""
+    relations = database.program.relations
+    return {
+        name: set(database._decoder.tuples(relations[name], columns, size))
+        for name, (columns, size) in database._program_facts().items()
+    }
+
+
+def detached(database: Database) -> Database:
+    """A database whose further epochs stay in memory."""
+    database._engine.journal = None
+    return database
+
+
+def check_files(place: Any) -> None:
+    """Read every file of every epoch; raises with all that are damaged."""
+    store = as_store(place)
+    store.require()
+    found: dict[str, Diagnostic] = {}
+    for epoch in store.epochs():
+        try:
+            files = list(store.manifest(epoch).files)
+        except StateError as error:
+            found |= {diagnostic.message: diagnostic for diagnostic in error.diagnostics}
+            continue
+        for file in files:
+            if file.path not in found:
+                try:
+                    store.read(file)
+                except StateError as error:
+                    found[file.path] = error.diagnostics[0]
+    if found:
+        raise StateError(found.values())
+
+
+def first_difference(database: Database) -> int:
+    """The first epoch that differs from a run from scratch, if all epochs since do."""
+    assert database._keeper is not None
+    epochs = database._keeper.store.epochs()
+
+    def differs(epoch: int) -> bool:
+        with database.at_epoch(epoch) as past:
+            return not past.verify().ok
+
+    return epochs[bisect(epochs[:-1], False, key=differs)]
+
+
+def repair(database: Database) -> ChangeSet:
+    """Derive everything again from the explicit facts, and write what differs as a new epoch."""
+    engine, keeper = database._engine, database._keeper
+    assert keeper is not None
+    before = engine.snapshot
+    again = Engine(engine.program, engine.backend, engine.strategy)
+    result = again.apply({name: version.rows() for name, version in before.explicit.items() if len(version)}, {})
+    changes = {name: difference(engine.backend, before.versions[name], again.snapshot.versions[name]) for name in before.versions}
+    result = replace(result, changes={name: change for name, change in changes.items() if change}, explicit={}, why="repair")
+    after = replace(again.snapshot, epoch=before.epoch + 1, batches=before.batches)
+    keeper.begin(before)
+    keeper.kind = "repair"
+    keeper.commit(after, result)
+    keeper.kind = ""
+    engine.snapshot = after
+    return database._change_set(result)
+
+
+def vacuum(place: Any, keep: int = 1) -> tuple[int, int]:
+    """Keep the last epochs of a store; returns how many bytes were freed, and how many are left."""
+    from sempre.storage.vacuum import vacuum as clean
+
+    store = as_store(place)
+    store.require()
+    store.lock()
+    try:
+        return clean(store, stored_program(store).checked, keep)
+    finally:
+        store.unlock()

@@ -146,10 +146,20 @@ class Engine:
         self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], batch: tuple[str, int] | None = None
     ) -> EpochResult:
         """One epoch: delete first, then insert; everything or nothing. `batch` is the stream and batch it comes from."""
-        started = time.perf_counter()
-        instances = self.backend.instances
         if self.journal is not None:
             self.journal.begin(self.snapshot)
+        after, result = self.evaluate(insert, delete, batch)
+        if self.journal is not None:
+            self.journal.commit(after, result)
+        self.snapshot = after
+        return result
+
+    def evaluate(
+        self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], batch: tuple[str, int] | None = None
+    ) -> tuple[Snapshot, EpochResult]:
+        """The snapshot that an epoch would lead to, and what it would do; nothing is kept."""
+        started = time.perf_counter()
+        instances = self.backend.instances
         before = self.fitted(self.snapshot)
         pending = self._explicit(before, insert, delete)
         work = Work(
@@ -183,10 +193,7 @@ class Engine:
             pending.ignored_deletions,
             pending.changes,
         )
-        if self.journal is not None:
-            self.journal.commit(after, result)
-        self.snapshot = after
-        return result
+        return after, result
 
     def fitted(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with room for the values of this epoch."""

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -88,7 +89,9 @@ class Keeper:
         self._backend = backend
         self._read_only = read_only
         self._files: Files | None = None
+        # What the next epoch is added to, and what is on the disk: not the same when the state is written anew.
         self.manifest: Manifest | None = None
+        self._basis: Manifest | None = None
         # The memories of the last epoch, and those that are in the store: not the same after a change of strategy.
         self._remembered: dict[str, Any] = {}
         self._stored: Mapping[str, Any] = {}
@@ -98,6 +101,7 @@ class Keeper:
         if not self.store.exists:
             return
         self.manifest, self._files = open_files(self.store, epoch)
+        self._basis = self.manifest
         reader = Reader(self.manifest.pieces, self._files.load)
         restore_values(self._backend.values, reader)
         self._engine.snapshot, self._stored = restored(self._engine, self._backend, self.manifest, reader)
@@ -117,17 +121,27 @@ class Keeper:
         if self._read_only:
             hint = "Open the store without naming an epoch to change it."
             raise StateError(Diagnostic("E610", f"epoch {before.epoch} is past, and only read", hint=hint))
+        if self.store.is_locked:
+            return
         self.store.lock()
         epochs = self.store.epochs()
-        if (epochs[-1] if epochs else -1) != before.epoch or self._was_vacuumed():
+        now = self.store.manifest() if epochs else None
+        basis = self._basis
+        if (now is None) != (basis is None) or (
+            now and basis and (now.epoch, now.generation) != (basis.epoch, basis.generation)
+        ):
             self.store.unlock()
-            now = f"is at epoch {epochs[-1]}, and this database at {before.epoch}" if epochs else "is gone"
-            hint = "Another process has written since it was opened: open it again."
-            raise StateError(Diagnostic("E609", f"`{self.store.path}` {now}", hint=hint))
+            at = f"is at epoch {epochs[-1]}, and this database at {before.epoch}" if epochs else "is gone"
+            hint = "It was written since this database opened it: open it again."
+            raise StateError(Diagnostic("E609", f"`{self.store.path}` {at}", hint=hint))
+        if now is not None and self.manifest is basis:
+            self.manifest = self._basis = now  # a vacuum may have put the pieces together
 
-    def _was_vacuumed(self) -> bool:
-        """Whether codes mean something else by now."""
-        return self.manifest is not None and self.store.manifest().generation != self.manifest.generation
+    def start_over(self, manifest: Manifest) -> None:
+        """Continue a store with a state of its own, none of which is in the store."""
+        self._basis = manifest
+        self.manifest = replace(manifest, generation=manifest.generation + 1, lists={}, memories={}, pieces=())
+        self._engine.snapshot = replace(self._engine.snapshot, epoch=manifest.epoch, batches=manifest.batches)
 
     def commit(self, after: Snapshot, result: EpochResult) -> None:
         """Make the epoch durable."""
@@ -151,7 +165,7 @@ class Keeper:
             pieces=before.pieces if before else (),
             report=report_of(result),
         )
-        self.manifest = self.store.commit(manifest, self._text, values | contents)
+        self.manifest = self._basis = self.store.commit(manifest, self._text, values | contents)
         unchanged = {name for name, memory in remembered.items() if memory is self._remembered.get(name)}
         kept = {name: memory for name, memory in self._stored.items() if name in unchanged}
         self._stored = {name: remembered[name] for name in metas} | kept

@@ -67,6 +67,21 @@ class Manifest:
         for piece in self.pieces:
             yield from piece.files
 
+    @property
+    def bytes(self) -> int:
+        """The size of all files that the epoch needs."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def line(self) -> str:
+        """The epoch in one line."""
+        added, removed = (sum(self.report[side].values()) for side in ("added", "removed"))
+        return (
+            f"{self.epoch}\t{self.written}\t{self.kind}\tfacts={sum(self.sizes.values())}\tadded={added}"
+            f"\tremoved={removed}\tseconds={self.report['seconds']:.3f}\tbytes={self.bytes}"
+            f"\tstrategy={self.report['strategy']}"
+        )
+
 
 def to_bytes(manifest: Manifest) -> bytes:
     """The manifest as its file has it."""

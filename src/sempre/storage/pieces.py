@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,7 @@ LEVEL_BITS = 3
 # Lists: one piece continues the other.
 LISTS = ("symbols", "records/")
 
-Load = Callable[[StoredFile], object]
+Load = Callable[[StoredFile], Any]
 
 
 class Reader:
@@ -79,13 +81,21 @@ def sorted_block(columns: Sequence[np.ndarray], weights: np.ndarray, size: int) 
     return Block(layout.columns(keys), None if plain else sums, int(keys.size))
 
 
-def level(piece: Piece) -> int:
-    return piece.rows.bit_length() // LEVEL_BITS
+@dataclass(frozen=True, slots=True)
+class NewPiece:
+    """A piece that is not written yet."""
+
+    first: int
+    contents: Mapping[str, Content]
+
+    @property
+    def rows(self) -> int:
+        return sum(map(len, self.contents.values()))
 
 
-def due(pieces: Sequence[Piece]) -> int:
-    """How many of the last pieces are to become one; 0 if none."""
-    levels = [level(piece) for piece in pieces]
+def due(rows: Sequence[int]) -> int:
+    """How many of the last pieces, given by their numbers of rows, are to become one; 0 if none."""
+    levels = [number.bit_length() // LEVEL_BITS for number in rows]
     for wanted in sorted(set(levels), reverse=True):
         tail = 0
         while tail < len(levels) and levels[-1 - tail] <= wanted:
@@ -95,7 +105,11 @@ def due(pieces: Sequence[Piece]) -> int:
     return 0
 
 
-def merged(pieces: Sequence[Piece], load: Load) -> Mapping[str, Content]:
-    """The sum of some pieces, set by set."""
+def merged(pieces: Sequence[Piece], new: Mapping[str, Content], load: Load) -> dict[str, Content]:
+    """The sum of some pieces and a new one, set by set."""
     reader = Reader(pieces, load)
-    return {name: total for name in reader.names() if len(total := reader.total(name))}
+    names = {*reader.names(), *new}
+    totals = {
+        name: summed(name, [*reader.contents(name), *([new[name]] if name in new else [])]) for name in sorted(names)
+    }
+    return {name: total for name, total in totals.items() if len(total)}

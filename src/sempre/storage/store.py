@@ -6,7 +6,7 @@ import fcntl
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from sempre.diagnostics import Diagnostic, StateError
 from sempre.storage.blocks import Content, is_shared, log, segment
 from sempre.storage.disk import Disk, checksum
 from sempre.storage.manifest import FORMAT, Manifest, Piece, StoredFile, damaged, from_bytes, to_bytes, unknown_format
-from sempre.storage.pieces import due, merged
+from sempre.storage.pieces import NewPiece, due, merged
 
 FOLDERS = ("programs", "log", "segments", "epochs")
 _MANIFEST = re.compile(r"(\d{10})\.manifest")
@@ -220,9 +220,9 @@ class Store:
         try:
             with self._failures(self.path):
                 stored = draft.program(program)
-                pieces = manifest.pieces
-                if files := draft.files(contents):
-                    pieces = self._merged(draft, (*pieces, Piece(manifest.epoch, manifest.epoch, files)))
+                pieces, piece = self._merged(manifest, contents)
+                if files := draft.files(piece.contents):
+                    pieces = (*pieces, Piece(piece.first, manifest.epoch, files))
                 done = replace(manifest, program=stored, pieces=pieces)
                 draft.publish(done)
         except BaseException:
@@ -230,12 +230,28 @@ class Store:
             raise
         return done
 
-    def _merged(self, draft: Draft, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-        while count := due(pieces):
-            tail = pieces[-count:]
-            one = Piece(tail[0].first, tail[-1].last, draft.files(merged(tail, self.read)))
-            pieces = (*pieces[:-count], one) if one.files else pieces[:-count]
-        return pieces
+    def _merged(self, manifest: Manifest, contents: Mapping[str, Content]) -> tuple[tuple[Piece, ...], NewPiece]:
+        """The pieces that stay as they are, and the one to write: what is new, with the pieces that it is time to merge."""
+        pieces, new = manifest.pieces, NewPiece(manifest.epoch, contents)
+        while (count := due([*(piece.rows for piece in pieces), new.rows])) > 1:
+            tail = pieces[1 - count :]
+            new = NewPiece(tail[0].first, merged(tail, new.contents, self.read))
+            pieces = pieces[: 1 - count]
+        return pieces, new
+
+    def drop_epoch(self, epoch: int) -> None:
+        """Forget an epoch; its files stay."""
+        with self._failures(self.path):
+            self.disk.remove(self._manifest_path(epoch))
+
+    def drop_files(self, named: set[str]) -> None:
+        """Remove the files that nothing names."""
+        with self._failures(self.path):
+            self.disk.sync_folder(self.path / "epochs")
+            for folder in ("programs", "log", "segments"):
+                for name in os.listdir(self.path / folder):
+                    if f"{folder}/{name}" not in named:
+                        self.disk.remove(self.path / folder / name)
 
     def broken(self) -> None:
         """Nobody knows what is on the disk: refuse to write until the store was opened again."""
@@ -315,7 +331,3 @@ class Draft:
                 self._store.disk.remove(path)
         except OSError:
             self._store.broken()
-
-
-def bytes_used(files: Sequence[StoredFile]) -> int:
-    return sum(file.bytes for file in files)
