@@ -6,7 +6,7 @@ A `Block` is part of a set: columns of integers, sorted as rows, with a weight e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,24 +110,40 @@ def log(contents: Mapping[str, Content]) -> Any:
     return _write(pa.concat_tables(parts), integers)
 
 
-def read_segment(data: Any) -> Content:
-    """The set in a segment."""
-    import pyarrow as pa
-    from pyarrow import parquet
+class SegmentFile:
+    """A segment that is read: all of it, or a stretch of rows after the other."""
 
-    file = parquet.ParquetFile(pa.BufferReader(data))
-    names = file.schema_arrow.names
-    if names == ["text"]:
-        return Texts(file.read().column(0).to_pylist())
-    size = file.metadata.num_rows
-    out = {name: np.empty(size, np.int64) for name in names}
-    at = 0
-    for batch in file.iter_batches(GROUP_ROWS, use_threads=True):
-        for name, column in zip(names, batch.columns, strict=True):
-            out[name][at : at + batch.num_rows] = column.to_numpy()
-        at += batch.num_rows
-    weights = out.pop("weight", None)
-    return Block(list(out.values()), weights, size)
+    def __init__(self, data: Any) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        self._file = parquet.ParquetFile(pa.BufferReader(data))
+        self._names: list[str] = self._file.schema_arrow.names
+        self.size: int = self._file.metadata.num_rows
+        self.is_weighted = "weight" in self._names
+
+    def stretches(self) -> Iterator[Block]:
+        """The rows in blocks that are small enough to stay in the processor's cache."""
+        for batch in self._file.iter_batches(GROUP_ROWS, use_threads=True):
+            arrays = {name: column.to_numpy() for name, column in zip(self._names, batch.columns, strict=True)}
+            weights = arrays.pop("weight", None)
+            yield Block(list(arrays.values()), weights, batch.num_rows)
+
+    def content(self) -> Content:
+        """All of it."""
+        if self._names == ["text"]:
+            return Texts(self._file.read().column(0).to_pylist())
+        return joined(list(self.stretches()))
+
+
+def joined(blocks: Sequence[Block]) -> Block:
+    """Stretches of one set, in their order."""
+    if len(blocks) == 1:
+        return blocks[0]
+    weighted = any(block.weights is not None for block in blocks)
+    weights = np.concatenate([block.numbers() for block in blocks]) if weighted else None
+    columns = [np.concatenate(column) for column in zip(*(block.columns for block in blocks), strict=True)]
+    return Block(columns, weights, sum(map(len, blocks)))
 
 
 def read_log(data: Any) -> dict[str, Content]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sempre.kernel import join
 from sempre.kernel.layout import EMPTY, fields_covering, packing
-from sempre.storage.blocks import Block, Content, Texts, read_log, read_segment
+from sempre.storage.blocks import Block, Content, SegmentFile, Texts, joined, read_log
 from sempre.storage.manifest import Piece, StoredFile
 
 # Pieces of about the same size that become one, and how much "about" is, as a power of two.
@@ -46,16 +46,34 @@ class Reader:
             assert isinstance(content, Block)
             yield content
 
+    def stretches(self, name: str) -> Iterator[tuple[int, bool, Iterator[Block]]]:
+        """What each piece has of a set: how many rows, whether they have weights, and the rows, a stretch at a time."""
+        for piece in self._pieces:
+            for file in piece.files:
+                if name not in file.holds:
+                    continue
+                if _is_log(file):
+                    content = self._content(file, name)
+                    assert isinstance(content, Block)
+                    yield len(content), True, iter([content])
+                else:
+                    segment = SegmentFile(self._load(file))
+                    yield segment.size, segment.is_weighted, segment.stretches()
+
     def total(self, name: str) -> Content:
         """The sum of all pieces."""
         return summed(name, list(self.contents(name)))
 
     def _content(self, file: StoredFile, name: str) -> Content:
-        if not file.path.startswith("log/"):
-            return read_segment(self._load(file))
+        if not _is_log(file):
+            return SegmentFile(self._load(file)).content()
         if file.path not in self._logs:
             self._logs[file.path] = read_log(self._load(file))
         return self._logs[file.path][name]
+
+
+def _is_log(file: StoredFile) -> bool:
+    return file.path.startswith("log/")
 
 
 def summed(name: str, parts: Sequence[Content]) -> Content:
@@ -66,11 +84,10 @@ def summed(name: str, parts: Sequence[Content]) -> Content:
     if texts:
         return Texts(texts)
     blocks = [part for part in parts if isinstance(part, Block)]
-    columns = [np.concatenate(column) for column in zip(*(block.columns for block in blocks), strict=True)]
-    size = sum(map(len, blocks))
+    whole = joined(blocks)
     if name.startswith(LISTS):
-        return Block(columns, None, size)
-    return sorted_block(columns, np.concatenate([block.numbers() for block in blocks]), size)
+        return Block(whole.columns, None, len(whole))
+    return sorted_block(whole.columns, whole.numbers(), len(whole))
 
 
 def sorted_block(columns: Sequence[np.ndarray], weights: np.ndarray, size: int) -> Block:

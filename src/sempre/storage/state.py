@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,11 +13,11 @@ from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
 from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.kernel.layout import Column, Field, fields_covering, packing
-from sempre.kernel.trace import RowSet, Trace
+from sempre.kernel.trace import RowSet, Trace, within
 from sempre.kernel.values import Values
 from sempre.maintain.strategy import Change, Deferred
 from sempre.storage import memories
-from sempre.storage.blocks import Block, Content, Texts
+from sempre.storage.blocks import Block, Content, Texts, joined
 from sempre.storage.manifest import Manifest
 from sempre.storage.ondemand import OnDemand
 from sempre.storage.pieces import Reader, sorted_block
@@ -123,20 +123,37 @@ def restored(
 def _trace(reader: Reader, name: str, fields: tuple[Field, ...]) -> Trace:
     """The rows of a set of weight one."""
     trace = Trace.empty(fields)
-    for block in reader.blocks(name):
-        if block.weights is None:
-            rows = _rows(block.columns, len(block), trace.fields)
+    for size, weighted, stretches in reader.stretches(name):
+        if not weighted:
+            rows = _packed(stretches, size, trace.fields)
             trace = trace.adding(rows) if len(trace) else Trace.of(rows)
             continue
+        block = joined(list(stretches))
+        weights = block.numbers()
         for gone in (True, False):
-            at = np.flatnonzero(block.weights < 0 if gone else block.weights > 0)
-            rows = _rows([column[at] for column in block.columns], at.size, trace.fields)
-            trace = trace.removing(rows) if gone else trace.adding(rows)
+            at = np.flatnonzero(weights < 0 if gone else weights > 0)
+            if at.size:
+                rows = _rows([column[at] for column in block.columns], at.size, trace.fields)
+                trace = trace.removing(rows) if gone else trace.adding(rows)
     return trace
 
 
-def _rows(columns: Any, size: int, fields: tuple[Field, ...]) -> RowSet:
+def _packed(stretches: Iterator[Block], size: int, fields: tuple[Field, ...]) -> RowSet:
+    """Sorted rows as keys, made stretch by stretch: memory that is touched for the first time is what costs most."""
+    layout = packing(fields, tuple(range(len(fields))))
+    keys = np.empty(size, layout.dtype)
+    at = 0
+    for block in stretches:
+        if not within(block.columns, fields).all():
+            done = Block(layout.columns(keys[:at]), None, at)
+            whole = joined([done, block, *stretches])
+            return _rows(whole.columns, len(whole), fields)
+        keys[at : at + len(block)] = layout.pack(block.columns, len(block))
+        at += len(block)
+    return RowSet(layout, keys)
+
+
+def _rows(columns: Sequence[Column], size: int, fields: tuple[Field, ...]) -> RowSet:
     """Rows that are sorted already."""
-    own: list[Column] = list(columns)
-    layout = packing(fields_covering(own, fields), tuple(range(len(fields))))
-    return RowSet(layout, layout.pack(own, size))
+    layout = packing(fields_covering(columns, fields), tuple(range(len(fields))))
+    return RowSet(layout, layout.pack(columns, size))
