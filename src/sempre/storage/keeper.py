@@ -84,7 +84,7 @@ class Keeper:
     def __init__(self, store: Store, text: str, engine: Engine, backend: LocalBackend, read_only: bool) -> None:
         self.store = store
         self.kind = ""
-        self._text = text
+        self._new_text: str | None = text
         self._engine = engine
         self._backend = backend
         self._read_only = read_only
@@ -102,6 +102,8 @@ class Keeper:
             return
         self.manifest, self._files = open_files(self.store, epoch)
         self._basis = self.manifest
+        if str(self._files.load(self.manifest.program), "utf-8") == self._new_text:
+            self._new_text = None
         reader = Reader(self.manifest.pieces, self._files.load)
         restore_values(self._backend.values, reader)
         self._engine.snapshot, self._stored = restored(self._engine, self._backend, self.manifest, reader)
@@ -156,7 +158,7 @@ class Keeper:
             written=datetime.now(UTC).isoformat(timespec="milliseconds"),
             kind=self.kind or ("init" if before is None else "apply"),
             generation=before.generation if before else 0,
-            program=StoredFile("", 0, ""),
+            program=before.program if before else StoredFile("", 0, ""),
             fields={name: tuple((f.lo, f.bits) for f in row) for name, row in self._backend.fields.items()},
             sizes={name: len(version) for name, version in after.versions.items()},
             lists=lists,
@@ -165,7 +167,8 @@ class Keeper:
             pieces=before.pieces if before else (),
             report=report_of(result),
         )
-        self.manifest = self._basis = self.store.commit(manifest, self._text, values | contents)
+        self.manifest = self._basis = self.store.commit(manifest, self._new_text, values | contents)
+        self._new_text = None
         unchanged = {name for name, memory in remembered.items() if memory is self._remembered.get(name)}
         kept = {name: memory for name, memory in self._stored.items() if name in unchanged}
         self._stored = {name: remembered[name] for name in metas} | kept

@@ -72,9 +72,9 @@ class Store:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a store with at least one epoch. Raises if there is something else."""
+        """Whether there is a store with at least one epoch. Raises if it is of another format."""
         epochs = self.epochs()
-        if epochs or (self.path / "FORMAT").exists():
+        if epochs:
             self._check_format()
         return bool(epochs)
 
@@ -148,6 +148,8 @@ class Store:
         if self._lock is not None:
             return
         with self._failures(self.path):
+            if self.path.is_dir() and not self.epochs():
+                self._check_empty()
             for folder in (self.path, *(self.path / name for name in FOLDERS)):
                 if not folder.is_dir():
                     self.disk.make_folder(folder)
@@ -193,6 +195,18 @@ class Store:
                 logger.info("removing %s, which a writer left behind", path, extra={"store": str(self.path)})
                 self.disk.remove(path)
 
+    def _check_empty(self) -> None:
+        """Refuse to make a store among other things, or of one that a later version has begun."""
+        others = sorted(set(os.listdir(self.path)) - {"FORMAT", "lock", *FOLDERS})
+        if others:
+            hint = "Give a directory that is empty or not there yet."
+            message = f"`{self.path}` is no store, and has other things in it: `{others[0]}`"
+            raise StateError(Diagnostic("E612", message, hint=hint))
+        path = self.path / "FORMAT"
+        match = _FORMAT.fullmatch(path.read_bytes()) if path.exists() else None
+        if match and int(match[1]) != FORMAT:
+            raise unknown_format(path, match[1].decode())
+
     def _leftovers(self, current: int) -> Iterator[Path]:
         for folder in FOLDERS:
             for name in os.listdir(self.path / folder):
@@ -213,13 +227,16 @@ class Store:
 
     # ------------------------------------------------------------------------------------------------- commit
 
-    def commit(self, manifest: Manifest, program: str, contents: Mapping[str, Content]) -> Manifest:
-        """Make an epoch durable: `manifest` has the pieces before it, `contents` what it adds. All of it or nothing."""
+    def commit(self, manifest: Manifest, program: str | None, contents: Mapping[str, Content]) -> Manifest:
+        """Make an epoch durable, all of it or nothing.
+
+        `manifest` has the pieces before it, `contents` what it adds, `program` is its text if that is new.
+        """
         assert self._lock is not None, "only the writer commits"
         draft = Draft(self, manifest.epoch)
         try:
             with self._failures(self.path):
-                stored = draft.program(program)
+                stored = manifest.program if program is None else draft.program(program)
                 pieces, piece = self._merged(manifest, contents)
                 if files := draft.files(piece.contents):
                     pieces = (*pieces, Piece(piece.first, manifest.epoch, files))
@@ -287,13 +304,7 @@ class Draft:
         return tuple(files)
 
     def program(self, text: str) -> StoredFile:
-        data = text.encode("utf-8")
-        path = f"programs/{checksum(data)}.dl"
-        if (self._store.path / path).exists():
-            known = StoredFile(path, len(data), checksum(data))
-            self._store.read(known)
-            return known
-        return self._write(path, data, {})
+        return self._write(f"programs/{self._epoch:010d}.dl", text.encode("utf-8"), {})
 
     def _name(self) -> str:
         number, self._number = self._number, self._number + 1

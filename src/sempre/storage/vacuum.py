@@ -53,7 +53,7 @@ def _rewrite(store: Store, program: CheckedProgram) -> None:
     # Records of all types with as many fields share a table: a code in one may be a symbol here and a number there.
     if not any(type_.kind is Kind.RECORD for type_ in program.types.values()):
         contents, draft = _renumbered(contents, draft, program)
-    store.commit(draft, store.program_text(manifest), contents)
+    store.commit(draft, None, contents)
 
 
 def _renumbered(
