@@ -22,6 +22,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, DataError, ProgramError, StateError
 from sempre.engine import STRATEGIES, Engine, EpochResult, Progress
 from sempre.ingest import encode_rows, is_spark_frame
+from sempre.kernel.select import Selection
 from sempre.lang.parser import parse, parse_atom
 from sempre.plan.equivalence import close_equivalences
 from sempre.results import Decoder
@@ -451,7 +453,12 @@ class Database:
             raise self._unknown(atom.relation)
         relation = self.program.relations[atom.relation]
         self._materialized()
-        return answer(atom, relation, self._version(relation.name).rows(), self._encode_constants, self._decoder)
+        return answer(atom, relation, partial(self._find, relation.name), self._encode_constants, self._decoder)
+
+    def _find(self, name: str, selection: Selection) -> Any:
+        """The selected rows; from the store's files, where the relation has not been read yet."""
+        found = self._keeper.search(name, selection, self._engine.snapshot) if self._keeper else None
+        return selection.of(self._version(name).rows()) if found is None else found
 
     def verify(self) -> Verification:
         """Compare facts and counters with a run from scratch; `.ok`, or `.differences` with what is wrong."""

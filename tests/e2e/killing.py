@@ -17,14 +17,18 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow.parquet  # noqa: F401  # loaded once, before the first fork
+import pyarrow.parquet
 
 import sempre
+import sempre.storage.keeper
+import sempre.verify
 from sempre.durable import check_files, vacuum
 from sempre.storage import blocks, pieces
 from sempre.storage.store import Store
 from tests.disks import KillingDisk
 
+# Loaded once, before the first fork: a child that is to be killed must not spend its life on imports.
+LOADED = (pyarrow.parquet, sempre.verify, sempre.storage.keeper)
 PROGRAM = sempre.Program(
     """
     .decl edge(x: symbol, y: symbol)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sempre.files.arrays import bytes_to_arrow, to_arrow, to_numpy
 from sempre.kernel.join import Weights
 from sempre.kernel.layout import Column
 
@@ -69,7 +70,7 @@ def _write(table: Any, integers: Sequence[str]) -> Any:
         compression="zstd",
         use_dictionary=["set"] if "set" in table.column_names else False,
         column_encoding=encodings,
-        write_statistics=False,
+        write_statistics=["c0"] if "set" not in table.column_names and "c0" in table.column_names else False,
         row_group_size=GROUP_ROWS,
     )
     return sink.getvalue()
@@ -80,11 +81,12 @@ def segment(content: Content) -> Any:
     import pyarrow as pa
 
     if isinstance(content, Texts):
-        return _write(pa.table({"text": pa.array(content.texts, pa.binary())}), ())
+        return _write(pa.Table.from_arrays([bytes_to_arrow(content.texts, pa.large_binary())], ["text"]), ())
     data = {f"c{at}": column for at, column in enumerate(content.columns)}
     if content.weights is not None:
         data["weight"] = content.weights
-    return _write(pa.table(data), list(data))
+    arrays = [to_arrow(column, pa.int64()) for column in data.values()]
+    return _write(pa.Table.from_arrays(arrays, list(data)), list(data))
 
 
 def log(contents: Mapping[str, Content]) -> Any:
@@ -94,17 +96,17 @@ def log(contents: Mapping[str, Content]) -> Any:
     width = max((len(block.columns) for block in contents.values() if isinstance(block, Block)), default=0)
     integers = ["weight", *(f"c{at}" for at in range(width))]
     schema = pa.schema(
-        [("set", pa.string()), ("text", pa.binary()), *((name, pa.int64()) for name in integers)]
+        [("set", pa.large_string()), ("text", pa.large_binary()), *((name, pa.int64()) for name in integers)]
     )
     parts = []
     for name, content in contents.items():
         size = len(content)
-        arrays: dict[str, Any] = {"set": pa.array([name] * size, pa.string())}
+        arrays: dict[str, Any] = {"set": bytes_to_arrow([name.encode()] * size, pa.large_string())}
         if isinstance(content, Texts):
-            arrays["text"] = pa.array(content.texts, pa.binary())
+            arrays["text"] = bytes_to_arrow(content.texts, pa.large_binary())
         else:
-            arrays["weight"] = pa.array(content.numbers())
-            arrays |= {f"c{at}": pa.array(column) for at, column in enumerate(content.columns)}
+            arrays["weight"] = to_arrow(content.numbers(), pa.int64())
+            arrays |= {f"c{at}": to_arrow(column, pa.int64()) for at, column in enumerate(content.columns)}
         columns = [arrays[field.name] if field.name in arrays else pa.nulls(size, field.type) for field in schema]
         parts.append(pa.Table.from_arrays(columns, schema=schema))
     return _write(pa.concat_tables(parts), integers)
@@ -122,10 +124,22 @@ class SegmentFile:
         self.size: int = self._file.metadata.num_rows
         self.is_weighted = "weight" in self._names
 
-    def stretches(self) -> Iterator[Block]:
-        """The rows in blocks that are small enough to stay in the processor's cache."""
-        for batch in self._file.iter_batches(GROUP_ROWS, use_threads=True):
-            arrays = {name: column.to_numpy() for name, column in zip(self._names, batch.columns, strict=True)}
+    def _groups(self, first: int | None) -> list[int]:
+        """The row groups that can have rows whose first column is `first`."""
+        groups = range(self._file.metadata.num_row_groups)
+        if first is None:
+            return list(groups)
+        spans = [self._file.metadata.row_group(group).column(0).statistics for group in groups]
+        return [group for group in groups if spans[group] is None or spans[group].min <= first <= spans[group].max]
+
+    def stretches(self, first: int | None = None) -> Iterator[Block]:
+        """The rows in blocks that are small enough to stay in the processor's cache.
+
+        If `first` is given, those whose first column has that value are among them.
+        """
+        groups = self._groups(first)
+        for batch in self._file.iter_batches(GROUP_ROWS, row_groups=groups, use_threads=True) if groups else ():
+            arrays = {name: to_numpy(column) for name, column in zip(self._names, batch.columns, strict=True)}
             weights = arrays.pop("weight", None)
             yield Block(list(arrays.values()), weights, batch.num_rows)
 
@@ -151,9 +165,9 @@ def read_log(data: Any) -> dict[str, Content]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    table = parquet.read_table(pa.BufferReader(data), use_threads=False)
-    names = table.column("set").to_numpy(zero_copy_only=False)
-    starts = [0, *(np.flatnonzero(names[1:] != names[:-1]) + 1).tolist(), len(names)] if len(names) else [0]
+    table = parquet.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+    names = table.column("set").to_pylist()
+    starts = [at for at, name in enumerate(names) if at == 0 or name != names[at - 1]] + [len(names)]
     found: dict[str, Content] = {}
     for start, stop in zip(starts, starts[1:], strict=False):
         part = table.slice(start, stop - start)
@@ -165,5 +179,5 @@ def _content(part: Any, size: int) -> Content:
     if part.column("weight").null_count == size:
         return Texts(part.column("text").to_pylist())
     columns = [part.column(name) for name in part.column_names if name.startswith("c")]
-    arrays = [column.to_numpy() for column in columns if column.null_count == 0]
-    return Block(arrays, part.column("weight").to_numpy(), size)
+    arrays = [to_numpy(column) for column in columns if column.null_count == 0]
+    return Block(arrays, to_numpy(part.column("weight")), size)

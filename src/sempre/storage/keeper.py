@@ -13,12 +13,15 @@ from typing import Any
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.engine import Engine, EpochResult, Snapshot
+from sempre.kernel.select import Selection
+from sempre.kernel.trace import RowSet
 from sempre.maintain.strategy import Deferred
 from sempre.storage import memories
 from sempre.storage.blocks import Content
 from sempre.storage.manifest import Manifest, StoredFile
+from sempre.storage.ondemand import OnDemand
 from sempre.storage.pieces import Reader
-from sempre.storage.state import epoch_sets, new_values, restore_values, restored
+from sempre.storage.state import epoch_sets, new_values, restore_values, restored, search
 from sempre.storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -89,6 +92,8 @@ class Keeper:
         self._backend = backend
         self._read_only = read_only
         self._files: Files | None = None
+        self._reader: Reader | None = None
+        self._scanned: set[str] = set()
         # What the next epoch is added to, and what is on the disk: not the same when the state is written anew.
         self.manifest: Manifest | None = None
         self._basis: Manifest | None = None
@@ -104,11 +109,25 @@ class Keeper:
         self._basis = self.manifest
         if str(self._files.load(self.manifest.program), "utf-8") == self._new_text:
             self._new_text = None
-        reader = Reader(self.manifest.pieces, self._files.load)
+        reader = self._reader = Reader(self.manifest.pieces, self._files.load)
         restore_values(self._backend.values, reader)
         self._engine.snapshot, self._stored = restored(self._engine, self._backend, self.manifest, reader)
         self._remembered = self._memories(self._engine.snapshot)
         logger.info("opened epoch %d", self.manifest.epoch, extra={"store": str(self.store.path)})
+
+    def search(self, name: str, selection: Selection, snapshot: Snapshot) -> RowSet | None:
+        """The selected rows of a relation that has not been read, if looking through its files is quicker than that.
+
+        It is for one query, and for any that gives the first column: the files know where to look for that.
+        """
+        versions = snapshot.versions
+        if self._reader is None or not isinstance(versions, OnDemand) or versions.is_made(name) or not selection:
+            return None
+        if not selection.lead:
+            if name in self._scanned:
+                return None
+            self._scanned.add(name)
+        return search(self._reader, f"facts/{name}", self._backend.fields[name], selection)
 
     def close(self) -> None:
         self.store.unlock()

@@ -26,6 +26,9 @@ class OnDemand(Mapping[str, Value], Generic[Value]):
                 self._made[name] = self._make(name)
             return self._made[name]
 
+    def is_made(self, name: str) -> bool:
+        return name in self._made
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 

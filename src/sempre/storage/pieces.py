@@ -46,8 +46,11 @@ class Reader:
             assert isinstance(content, Block)
             yield content
 
-    def stretches(self, name: str) -> Iterator[tuple[int, bool, Iterator[Block]]]:
-        """What each piece has of a set: how many rows, whether they have weights, and the rows, a stretch at a time."""
+    def stretches(self, name: str, first: int | None = None) -> Iterator[tuple[int, bool, Iterator[Block]]]:
+        """What each piece has of a set: how many rows, whether they have weights, and the rows, a stretch at a time.
+
+        Rows whose first column is not `first`, if that is given, may be left out.
+        """
         for piece in self._pieces:
             for file in piece.files:
                 if name not in file.holds:
@@ -58,7 +61,7 @@ class Reader:
                     yield len(content), True, iter([content])
                 else:
                     segment = SegmentFile(self._load(file))
-                    yield segment.size, segment.is_weighted, segment.stretches()
+                    yield segment.size, segment.is_weighted, segment.stretches(first)
 
     def total(self, name: str) -> Content:
         """The sum of all pieces."""

@@ -13,6 +13,7 @@ from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
 from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.kernel.layout import Column, Field, fields_covering, packing
+from sempre.kernel.select import Selection
 from sempre.kernel.trace import RowSet, Trace, within
 from sempre.kernel.values import Values
 from sempre.maintain.strategy import Change, Deferred
@@ -136,6 +137,22 @@ def _trace(reader: Reader, name: str, fields: tuple[Field, ...]) -> Trace:
                 rows = _rows([column[at] for column in block.columns], at.size, trace.fields)
                 trace = trace.removing(rows) if gone else trace.adding(rows)
     return trace
+
+
+def search(reader: Reader, name: str, fields: tuple[Field, ...], selection: Selection) -> RowSet:
+    """The selected rows of a set of weight one, without reading all of it into memory."""
+    lead = selection.lead
+    parts = []
+    for _, _, stretches in reader.stretches(name, lead[0] if lead else None):
+        for block in stretches:
+            at = np.flatnonzero(selection.mask(block.columns.__getitem__, len(block)))
+            if at.size:
+                parts.append(Block([column[at] for column in block.columns], block.numbers()[at], at.size))
+    if not parts:
+        return Trace.empty(fields).rows()
+    whole = joined(parts)
+    total = sorted_block(whole.columns, whole.numbers(), len(whole))
+    return _rows(total.columns, len(total), fields)
 
 
 def _packed(stretches: Iterator[Block], size: int, fields: tuple[Field, ...]) -> RowSet:
