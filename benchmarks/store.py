@@ -86,7 +86,9 @@ def measure(options: argparse.Namespace, folder: Path) -> None:
     node = '"node17"' if options.symbols else "17"
     for name, atom in (("bound", f"path({node}, X)"), ("one column", f"path(X, {node})")):
         done = [
-            subprocess.run([sys.executable, "-c", FIRST_QUERY, folder, atom], check=True, capture_output=True, text=True)
+            subprocess.run(
+                [sys.executable, "-c", FIRST_QUERY, folder, atom], check=True, capture_output=True, text=True
+            )
             for _ in range(3)
         ]
         times = [float(each.stdout.split()[0]) for each in done]

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.engine import standing
 from sempre.maintain.auto import Chosen
 from sempre.maintain.dredc import Counters
 from sempre.maintain.iterations import Levels
 from sempre.maintain.ranked import Ranks, ungrounded_facts
-from sempre.engine import standing
 from sempre.maintain.strategy import Deferred
 from tests.oracle.counters import Counts
 from tests.oracle.naive import Facts

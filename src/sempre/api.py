@@ -408,9 +408,9 @@ class Database:
     @staticmethod
     def open(store: Any, *, epoch: int | None = None, **options: Any) -> Database:
         """The database in a store, with the program that is in it; at an earlier epoch, it is only read."""
-        from sempre.durable import stored_program
+        from sempre.durable import stored_text
 
-        return Database(stored_program(store, epoch), store=store, epoch=epoch, **options)
+        return Database(Program(*stored_text(store, epoch)), store=store, epoch=epoch, **options)
 
     def metrics(self) -> str:
         """Figures of the last epoch, in the text format of Prometheus."""

@@ -1,20 +1,25 @@
-"""Databases in stores: opening one, and bringing one over to another program."""
+"""Databases in stores: opening one, checking and repairing it, bringing it over to another program.
+
+A `Database` here is one of `sempre.api`, which is above this file and hands itself down.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
+from sempre.analysis.check import check
+from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.engine import Engine
+from sempre.lang.parser import parse
 from sempre.maintain.strategy import difference
 from sempre.storage.differences import Differences, differences, stored_alike
 from sempre.storage.keeper import Keeper
 from sempre.storage.store import Store
 
-if TYPE_CHECKING:
-    from sempre.api import ChangeSet, Database, Program
+Database: TypeAlias = Any
 
 
 def as_store(place: Any) -> Store:
@@ -22,23 +27,24 @@ def as_store(place: Any) -> Store:
     return place if isinstance(place, Store) else Store(place)
 
 
-def stored_program(place: Any, epoch: int | None = None) -> Program:
-    """The program of a store."""
-    from sempre.api import Program
-
+def stored_text(place: Any, epoch: int | None = None) -> tuple[str, str]:
+    """The program of a store, and the file it is in."""
     store = as_store(place)
     store.require()
     manifest = store.manifest(epoch)
-    return Program(store.program_text(manifest), str(store.path / manifest.program.path))
+    return store.program_text(manifest), str(store.path / manifest.program.path)
 
 
-def program_differences(store: Store, program: Program) -> Differences:
-    """What has changed since the program that the store was last written with."""
-    return _differences(stored_program(store), program)
+def _stored_program(store: Store, epoch: int | None = None) -> CheckedProgram:
+    text, file = stored_text(store, epoch)
+    return check(parse(text, file), {file: text})
 
 
-def _differences(old: Program, new: Program) -> Differences:
-    return Differences(()) if old.text == new.text else differences(old.checked, new.checked)
+def program_differences(store: Store, program: Any, epoch: int | None = None) -> Differences:
+    """What is different in `program` from the one that the store was written with."""
+    if stored_text(store, epoch)[0] == program.text:
+        return Differences(())
+    return differences(_stored_program(store, epoch), program.checked)
 
 
 def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> Keeper:
@@ -48,7 +54,7 @@ def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> 
         store.require()
     engine = database._engine
     keeper = Keeper(store, database.program.text, engine, database._backend, read_only=epoch is not None)
-    found = _differences(stored_program(store, epoch), database.program) if store.exists else Differences(())
+    found = program_differences(store, database.program, epoch) if store.exists else Differences(())
     if found and not migrate:
         raise _other_program(store, found)
     if not found:
@@ -73,11 +79,7 @@ def _other_program(store: Store, found: Differences) -> StateError:
 
 def _migrate(database: Database, keeper: Keeper) -> None:
     """Take over the explicit facts of a store that has another program, as its next epoch."""
-    from sempre.api import Database
-
-    with Database.open(keeper.store) as old:
-        assert old._keeper is not None
-        assert old._keeper.manifest is not None
+    with type(database).open(keeper.store) as old:
         operations: list[Any] = []
 
         def add(name: str, rows: Any, insert: bool) -> None:
@@ -135,7 +137,6 @@ def check_files(place: Any) -> None:
 
 def first_difference(database: Database) -> int:
     """The first epoch that differs from a run from scratch, if all epochs since do."""
-    assert database._keeper is not None
     epochs = database._keeper.store.epochs()
 
     def differs(epoch: int) -> bool:
@@ -145,15 +146,16 @@ def first_difference(database: Database) -> int:
     return epochs[bisect(epochs[:-1], False, key=differs)]
 
 
-def repair(database: Database) -> ChangeSet:
+def repair(database: Database) -> Any:
     """Derive everything again from the explicit facts, and write what differs as a new epoch."""
     engine, keeper = database._engine, database._keeper
-    assert keeper is not None
     before = engine.snapshot
     again = Engine(engine.program, engine.backend, engine.strategy)
     result = again.apply({name: version.rows() for name, version in before.explicit.items() if len(version)}, {})
-    changes = {name: difference(engine.backend, before.versions[name], again.snapshot.versions[name]) for name in before.versions}
-    result = replace(result, changes={name: change for name, change in changes.items() if change}, explicit={}, why="repair")
+    versions = again.snapshot.versions
+    changes = {name: difference(engine.backend, before.versions[name], versions[name]) for name in versions}
+    changes = {name: change for name, change in changes.items() if change}
+    result = replace(result, changes=changes, explicit={}, why="repair")
     after = replace(again.snapshot, epoch=before.epoch + 1, batches=before.batches)
     keeper.begin(before)
     keeper.kind = "repair"
@@ -171,6 +173,6 @@ def vacuum(place: Any, keep: int = 1) -> tuple[int, int]:
     store.require()
     store.lock()
     try:
-        return clean(store, stored_program(store).checked, keep)
+        return clean(store, _stored_program(store), keep)
     finally:
         store.unlock()

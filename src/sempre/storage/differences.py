@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
-from sempre.analysis.model import CheckedProgram, Relation
+from sempre.analysis.model import CheckedProgram, Const, Fact, Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +57,10 @@ def _rules(program: CheckedProgram) -> dict[Hashable, str]:
 
 
 def _facts(program: CheckedProgram) -> dict[Hashable, str]:
-    return {(fact.relation, fact.args): fact.text for fact in program.facts}
+    return {(fact.relation, fact.args): fact.text or _fact_text(fact) for fact in program.facts}
+
+
+def _fact_text(fact: Fact) -> str:
+    values = (arg.value if isinstance(arg, Const) else arg for arg in fact.args)
+    shown = (f'"{value}"' if isinstance(value, str) else str(value) for value in values)
+    return f"{fact.relation}({', '.join(shown)})."

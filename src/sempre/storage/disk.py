@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any
 from pathlib import Path
+from typing import Any
 
 # How much is written at once: between two writes a process may die or a disk may fill up.
 CHUNK = 1 << 20
