@@ -3,8 +3,8 @@
 python benchmarks/store.py [--derive] [--symbols] [--folder DIR] [--epochs N]
 
 The facts are the closure of a random acyclic graph of 10,000 nodes and 100,000 edges: 22.45 million pairs, 0.1 million
-edges. They are loaded as explicit facts; with --derive, rules derive them, and the memory of the strategy is stored too.
-With --symbols the nodes are names instead of numbers.
+edges. They are loaded as explicit facts; with --derive, rules derive them, and what the strategy remembers is stored
+too. With --symbols the nodes are names instead of numbers.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ def _other_program(store: Store, found: Differences) -> StateError:
             "E604",
             f"`{store.path}` was written with another program",
             detail=str(found),
-            hint="`sempre migrate STORE NEW.dl`, or `Database(program, store=..., migrate=True)`, keeps the explicit facts"
-            " and derives the rest again.",
+            hint="`sempre migrate STORE NEW.dl`, or `Database(program, store=..., migrate=True)`, keeps the explicit"
+            " facts and derives the rest again.",
         )
     )
 
@@ -137,7 +137,7 @@ def check_files(place: Any) -> None:
 
 def first_difference(database: Database) -> int:
     """The first epoch that differs from a run from scratch, if all epochs since do."""
-    epochs = database._keeper.store.epochs()
+    epochs: list[int] = database._keeper.store.epochs()
 
     def differs(epoch: int) -> bool:
         with database.at_epoch(epoch) as past:

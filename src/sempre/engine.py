@@ -145,7 +145,7 @@ class Engine:
     def apply(
         self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], batch: tuple[str, int] | None = None
     ) -> EpochResult:
-        """One epoch: delete first, then insert; everything or nothing. `batch` is the stream and batch it comes from."""
+        """One epoch: delete first, then insert; all or nothing. `batch` is the stream and batch it comes from."""
         if self.journal is not None:
             self.journal.begin(self.snapshot)
         after, result = self.evaluate(insert, delete, batch)

@@ -22,8 +22,8 @@ Find = Callable[[Selection], RowSet]
 def answer(atom: Atom, relation: Relation, find: Find, encode: Encode, decoder: Decoder) -> Any:
     """An Arrow table of the distinct bindings that make `atom` true, a column per variable in order of appearance.
 
-    `find` gives the rows of the relation that are selected. An atom without variables gives one row without columns if it
-    holds, else none.
+    `find` gives the rows of the relation that are selected. An atom without variables gives one row without columns if
+    it holds, else none.
     """
     import pyarrow as pa
 

@@ -15,6 +15,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet
@@ -78,7 +79,7 @@ def in_child(work: Callable[[int], None]) -> tuple[int, list[str]]:
         try:
             work(writing)
             status = 0
-        except BaseException:
+        except Exception:  # noqa: BLE001  # it ends here, whatever it is, and must be seen
             traceback.print_exc()
         finally:
             sys.stderr.flush()
@@ -130,7 +131,7 @@ def main(folder: Path, seed: int, first: int, kills: int) -> None:
     acknowledged, killed, last, store = -1, 0, first, 0
     while killed < kills:
         path = folder / f"store{store}"
-        status, lines = in_child(lambda out, last=last, path=path: write(path, seed, last, killed % 2 == 1, out))
+        status, lines = in_child(partial(write, path, seed, last, killed % 2 == 1))
         acknowledged = max([acknowledged, *(int(line[6:]) for line in lines if line.startswith("epoch"))])
         print(*(line for line in lines if line.startswith("died")), sep="\n")
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
@@ -140,7 +141,7 @@ def main(folder: Path, seed: int, first: int, kills: int) -> None:
             assert lines[-1] == "vacuumed"
             last, store, acknowledged = 0, store + 1, -1  # past the last step: begin again with a new store
             continue
-        status, lines = in_child(lambda out, path=path: look(path, seed, acknowledged, out))
+        status, lines = in_child(partial(look, path, seed, acknowledged))
         assert status == 0, f"after {killed} kills, the last at step {last - 1}: {lines}"
         acknowledged = int(lines[0].split()[1])
     print(f"killed {killed}")

@@ -1,4 +1,4 @@
-"""A database that is closed and opened again, vacuumed, and opened with other strategies equals the oracle throughout."""
+"""A database that is closed and opened again, vacuumed, opened with another strategy: equals the oracle throughout."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -169,7 +170,7 @@ def read_log(data: Any) -> dict[str, Content]:
     names = table.column("set").to_pylist()
     starts = [at for at, name in enumerate(names) if at == 0 or name != names[at - 1]] + [len(names)]
     found: dict[str, Content] = {}
-    for start, stop in zip(starts, starts[1:], strict=False):
+    for start, stop in pairwise(starts):
         part = table.slice(start, stop - start)
         found[names[start]] = _content(part, stop - start)
     return found

@@ -44,7 +44,7 @@ class Files:
             self.close()
             raise
 
-    def load(self, file: StoredFile) -> bytes:
+    def load(self, file: StoredFile) -> Any:
         """The content of a file, checked."""
         handle = self._handles[file.path]
         data = bytearray(os.fstat(handle).st_size)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -180,7 +181,7 @@ class MemoryReader:
         bounds = np.searchsorted(iteration, np.arange(1, size + 2))
         return [
             _counted([column[start:stop] for column in columns], weights[start:stop], fields)
-            for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+            for start, stop in pairwise(bounds.tolist())
         ]
 
 

@@ -26,6 +26,10 @@ _FORMAT = re.compile(rb"sempre store (\d{1,9})\n")
 logger = logging.getLogger(__name__)
 
 
+def _names(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()]
+
+
 def store_path(place: object) -> Path:
     """The directory that `place` names: a path, or a `file:` URL."""
     text = os.fspath(place) if isinstance(place, str | os.PathLike) else str(place)
@@ -38,7 +42,7 @@ def store_path(place: object) -> Path:
         Diagnostic(
             "E608",
             f"a store cannot be kept at `{text}`",
-            hint="Stores are directories of a local file system: renaming and syncing files must mean what it says there.",
+            hint="Stores are directories of a local file system, where renaming and syncing mean what they say.",
         )
     )
 
@@ -65,7 +69,7 @@ class Store:
     def epochs(self) -> list[int]:
         """The epochs that can be read, in order."""
         try:
-            names = os.listdir(self.path / "epochs")
+            names = _names(self.path / "epochs")
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name)))
@@ -197,7 +201,7 @@ class Store:
 
     def _check_empty(self) -> None:
         """Refuse to make a store among other things, or of one that a later version has begun."""
-        others = sorted(set(os.listdir(self.path)) - {"FORMAT", "lock", *FOLDERS})
+        others = sorted(set(_names(self.path)) - {"FORMAT", "lock", *FOLDERS})
         if others:
             hint = "Give a directory that is empty or not there yet."
             message = f"`{self.path}` is no store, and has other things in it: `{others[0]}`"
@@ -209,7 +213,7 @@ class Store:
 
     def _leftovers(self, current: int) -> Iterator[Path]:
         for folder in FOLDERS:
-            for name in os.listdir(self.path / folder):
+            for name in _names(self.path / folder):
                 match = _NUMBERED.fullmatch(name)
                 if name.startswith(".") or (match and int(match[1]) > current):
                     yield self.path / folder / name
@@ -248,7 +252,7 @@ class Store:
         return done
 
     def _merged(self, manifest: Manifest, contents: Mapping[str, Content]) -> tuple[tuple[Piece, ...], NewPiece]:
-        """The pieces that stay as they are, and the one to write: what is new, with the pieces that it is time to merge."""
+        """The pieces that stay as they are, and the one to write: what is new, with pieces that are to be merged."""
         pieces, new = manifest.pieces, NewPiece(manifest.epoch, contents)
         while (count := due([*(piece.rows for piece in pieces), new.rows])) > 1:
             tail = pieces[1 - count :]
@@ -266,7 +270,7 @@ class Store:
         with self._failures(self.path):
             self.disk.sync_folder(self.path / "epochs")
             for folder in ("programs", "log", "segments"):
-                for name in os.listdir(self.path / folder):
+                for name in _names(self.path / folder):
                     if f"{folder}/{name}" not in named:
                         self.disk.remove(self.path / folder / name)
 
@@ -286,7 +290,7 @@ class Draft:
         self._folders: set[Path] = set()
         self._number = 0
         # A commit that replaces a manifest must not take the names of the files it replaces.
-        taken = [name for folder in ("log", "segments") for name in os.listdir(store.path / folder)]
+        taken = [name for folder in ("log", "segments") for name in _names(store.path / folder)]
         mine = [int(name.split(".")[1]) for name in taken if name.startswith(f"{epoch:010d}.")]
         self._number = max(mine, default=-1) + 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -39,9 +38,9 @@ def vacuum(store: Store, program: CheckedProgram, keep: int) -> tuple[int, int]:
 def used(store: Store) -> int:
     """The size of all files."""
     return sum(
-        (store.path / folder / name).stat().st_size
+        path.stat().st_size
         for folder in ("programs", "log", "segments", "epochs")
-        for name in os.listdir(store.path / folder)
+        for path in (store.path / folder).iterdir()
     )
 
 
