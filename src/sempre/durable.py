@@ -58,7 +58,11 @@ def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> 
     if found and not migrate:
         raise _other_program(store, found)
     if not found:
-        keeper.open(epoch)
+        try:
+            keeper.open(epoch)
+        except BaseException:
+            keeper.close()
+            raise
     engine.journal = keeper
     if found:
         _migrate(database, keeper)
