@@ -95,7 +95,7 @@ def test_commands_exit_with_1_and_name_the_file(
     for kind in ("log", "segments", "programs", "epochs"):
         store = tmp_path / kind
         shutil.copytree(whole, store)
-        path = sorted((store / kind).iterdir())[-1]
+        path = max((store / kind).iterdir())
         path.write_bytes(flip_middle(path.read_bytes()))
         assert main(["verify", str(store)]) == 1
         error = capsys.readouterr().err

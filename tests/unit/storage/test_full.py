@@ -98,5 +98,5 @@ def test_the_real_file_system_with_a_limit(tmp_path: Path) -> None:
     first, second = done.stdout.splitlines()
     assert first.startswith("cannot write")
     assert first.endswith("file too large")
-    assert second == "2 [1, 2, 3, 4]"
+    assert second == "2 [(1,), (2,), (3,), (4,)]"
     check_files(tmp_path / "store")

@@ -236,7 +236,7 @@ def harmed(store: Path) -> sempre.Database:
 
 def test_differences_are_found_with_their_first_epoch_and_repaired(store: Path) -> None:
     with harmed(store) as db:
-        assert [each.message for each in db.verify().differences][0] == '`reach` lacks 1 fact: reach("b", "e")'
+        assert db.verify().differences[0].message == '`reach` lacks 1 fact: reach("b", "e")'
         assert first_difference(db) == 4
         changes = repair(db)
         assert changes.added["reach"].to_pylist() == [{"x": "b", "y": "e"}]
