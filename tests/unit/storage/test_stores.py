@@ -70,6 +70,17 @@ def test_a_second_process_is_told_who_writes(store: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_a_writer_clears_up_after_one_that_died(store: Path) -> None:
+    left = [store / "log/0000000003.0.parquet", store / "epochs/.0000000003.tmp", store / "programs/0000000003.dl"]
+    for path in left:
+        path.write_text("half")
+    with sempre.Database(PROGRAM, store=store) as db:
+        assert len(db["edge"]) == 2
+        assert all(path.exists() for path in left), "a reader removes nothing"
+        db.apply(delete={"edge": [("nobody", "nothing")]})
+    assert not any(path.exists() for path in left)
+
+
 def test_past_epochs(store: Path) -> None:
     with sempre.Database(PROGRAM, store=store) as db:
         sizes = [len(db.at_epoch(epoch)["reach"]) for epoch in range(3)]
