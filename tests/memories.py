@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.engine import standing
 from sempre.maintain.auto import Chosen
 from sempre.maintain.dredc import Counters, count_recursive
 from sempre.maintain.iterations import Levels
 from sempre.maintain.modular import Exchange, Partitioned
 from sempre.maintain.ranked import Ranks, ungrounded_facts
 from sempre.maintain.states import Below
-from sempre.verify import _standing
+from sempre.maintain.strategy import Deferred
 from tests.oracle.counters import Counts
 from tests.oracle.naive import Facts
 from tests.oracle.values import Row
@@ -48,7 +49,7 @@ def check_memories(db: Any, truth: Truth, where: str) -> int:
     strata = [stratum for stratum in strata if _comparable(db._engine.program, stratum)]
     compared = 0
     for stratum in strata:
-        memory = memories[stratum.index]
+        memory = Deferred.settled(memories[stratum.index])
         if isinstance(memory, Chosen):
             memory = memory.memory
         if isinstance(memory, Partitioned):
@@ -70,7 +71,7 @@ def _check_partitioned(db: Any, memory: Partitioned, stratum: Stratum, truth: Tr
     """`nonrec` is as without modules; `rec` has only what rules outside of the modules derive."""
     if memory.counters is None:
         return 0
-    work = _standing(db._engine)
+    work = standing(db._engine, db._engine.snapshot)
     generic = Exchange(work, stratum, memory.modules).generic
     own = {name: work.new[name] for name in stratum.relations}
     again = count_recursive(work, generic, own, Below(work, generic), old=False)
@@ -91,7 +92,7 @@ def _check_ranks(db: Any, memory: Ranks, stratum: Stratum, result: Facts, where:
         ranked = numbers(db, name, memory.tallies(db._backend)[name].entries())
         assert set(ranked) == result[name], f"ranks of {name} {where}"
         assert all(rank > 0 for rank in ranked.values()), f"ranks of {name} {where}"
-    for name, rows in ungrounded_facts(_standing(db._engine), stratum, memory).items():
+    for name, rows in ungrounded_facts(standing(db._engine, db._engine.snapshot), stratum, memory).items():
         assert not len(rows), f"facts of {name} without ground {where}"
     return sum(len(result[name]) for name in stratum.relations)
 

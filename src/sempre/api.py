@@ -22,6 +22,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -36,10 +37,12 @@ from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, DataError, ProgramError, StateError
 from sempre.engine import STRATEGIES, Engine, EpochResult, Progress, Snapshot
 from sempre.ingest import encode_rows, is_spark_frame
+from sempre.kernel.select import Selection
 from sempre.lang.parser import parse, parse_atom
 from sempre.maintain.strategy import Change, difference
 from sempre.modules.find import modularize
 from sempre.results import Decoder
+from sempre.storage.ondemand import OnDemand
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from sempre.active.explain import FactHistory
     from sempre.active.inference import Cycle
     from sempre.spark.border import Border
+    from sempre.storage.keeper import Keeper
     from sempre.verify import Verification
 
 
@@ -173,28 +177,6 @@ class CycleChanges:
     minus: Mapping[str, int]
 
 
-class _Tables(Mapping[str, Any]):
-    """Arrow tables by relation, made on first use."""
-
-    def __init__(self, names: Iterable[str], make: Callable[[str], Any]) -> None:
-        self._names = tuple(names)
-        self._make = make
-        self._made: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            if name not in self._names:
-                raise KeyError(name)
-            self._made[name] = self._make(name)
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
 class View:
     """One relation of a database, as of the last epoch, or of a cycle of its run."""
 
@@ -316,6 +298,12 @@ class Database:
         Expert knobs; the defaults choose by themselves.
     progress
         Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`.
+    store
+        A directory in which every epoch is kept; made when it is not there. The database goes on where the store is.
+    epoch
+        Open an earlier epoch of the store, to be read only.
+    migrate
+        Bring a store that was written with another program over to this one, as a new epoch.
     """
 
     def __init__(
@@ -333,8 +321,10 @@ class Database:
         memory: str | int | None = None,
         cycles: int | None = None,
         progress: Callable[[Progress], None] | None = None,
+        epoch: int | None = None,
+        migrate: bool = False,
     ) -> None:
-        _check_options(strategy, place, semantics, store)
+        _check_options(strategy, place, semantics)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
         self.program = program.under(semantics)
         self._spark = spark
@@ -357,6 +347,13 @@ class Database:
         else:
             self._engine = Engine(checked, self._backend, strategy, progress, parts.modules, deferred=parts.deferred)
         self._closed = False
+        self._keeper: Keeper | None = None
+        self._options = {"strategy": strategy, "modules": modules, "place": place, "threads": threads, "memory": memory}
+        if store is not None:
+            self._stratified("a store")
+            from sempre.durable import attach
+
+            self._keeper = attach(self, store, epoch, migrate)
 
     # ------------------------------------------------------------------------------------------------- epochs
 
@@ -408,6 +405,22 @@ class Database:
         self._materialized()
         return self._apply(self._encode_all(insert or {}), self._encode_all(delete or {}))
 
+    def whatif(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
+        """What `apply` would change, and how it would go; nothing is kept."""
+        engine = self._stratified("whatif()")
+        self._materialized()
+        backend, before = self._backend, engine.snapshot
+        plus, minus = self._encode_all(insert or {}), self._encode_all(delete or {})
+        backend.fit({name: columns for name, (columns, _) in plus.items()})
+        try:
+            if engine.is_empty:
+                engine.reset()
+            rows = [{name: backend.rows(name, *encoded) for name, encoded in side.items()} for side in (plus, minus)]
+            after, result = engine.evaluate(rows[0], rows[1])
+            return self._change_set(result, before, after)
+        finally:
+            engine.snapshot = before
+
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Collect insertions and deletions, applied as one epoch at the end; an exception leaves nothing behind."""
@@ -447,7 +460,7 @@ class Database:
         self._idle()
         before = self._engine.snapshot
         result = self._engine.apply(plus, minus)
-        return self._change_set(result, before)
+        return self._change_set(result, before, self._engine.snapshot)
 
     def _tables(self, change_of: Callable[[str], Change | None], side: str) -> Mapping[str, Any]:
         """Arrow tables of the rows that came (`plus`) or went (`minus`), for all relations."""
@@ -460,9 +473,11 @@ class Database:
             rows = getattr(change, side)
             return self._decoder.table(relations[name], rows.columns(), len(rows))
 
-        return _Tables(relations, table)
+        return OnDemand(relations, table)
 
-    def _change_of(self, changed: Mapping[str, Change], before: Snapshot) -> Callable[[str], Change | None]:
+    def _change_of(
+        self, changed: Mapping[str, Change], before: Snapshot, after: Snapshot
+    ) -> Callable[[str], Change | None]:
         """How to find the change of a relation.
 
         Changes of relations that are evaluated on demand take both states to find: only then are they held on to.
@@ -470,7 +485,7 @@ class Database:
         engine = self._engine
         if not isinstance(engine, Engine) or not engine.deferred:
             return changed.get
-        states = (before, engine.snapshot)
+        states = (before, after)
 
         def change_of(name: str) -> Change | None:
             if name not in engine.deferred:
@@ -479,7 +494,7 @@ class Database:
 
         return change_of
 
-    def _change_set(self, result: EpochResult, before: Snapshot) -> ChangeSet:
+    def _change_set(self, result: EpochResult, before: Snapshot, after: Snapshot) -> ChangeSet:
         relations = self.program.relations
         changed = {name: change for name, change in result.changes.items() if name in relations}
         report = Report(
@@ -497,14 +512,14 @@ class Database:
             result.ignored_deletions,
             self._made_border.by_position() if self._made_border else (),
         )
-        epoch = self._engine.snapshot.epoch
+        epoch = after.epoch
 
         def frame(changes: ChangeSet, name: str) -> Any:
             if name not in relations:
                 raise self._unknown(name)
             return self._border().changes_frame(relations[name], epoch, changes)
 
-        change_of = self._change_of(changed, before)
+        change_of = self._change_of(changed, before, after)
         return ChangeSet(self._tables(change_of, "plus"), self._tables(change_of, "minus"), report, frame)
 
     # ------------------------------------------------------------------------- active rules, in the background
@@ -555,7 +570,8 @@ class Database:
         """
         self._open()
         before = self._engine.snapshot
-        return self._change_set(self._active().wait(), before)
+        result = self._active().wait()
+        return self._change_set(result, before, self._engine.snapshot)
 
     @property
     def cycle(self) -> int:
@@ -598,6 +614,11 @@ class Database:
             )
         return self._session
 
+    def _stratified(self, what: str) -> Engine:
+        if not isinstance(self._engine, Engine):
+            raise StateError(f"{what} is for stratified rules", hint='Leave `semantics="active"` out.')
+        return self._engine
+
     @property
     def _is_running(self) -> bool:
         return self._session is not None and self._session.is_open
@@ -605,6 +626,31 @@ class Database:
     def _idle(self) -> None:
         if self._is_running:
             raise StateError("inference is running", hint="Use interrupt() for changes, or wait() for its end.")
+
+    # -------------------------------------------------------------------------------------------------- store
+
+    @staticmethod
+    def open(store: Any, *, epoch: int | None = None, **options: Any) -> Database:
+        """The database in a store, with the program that is in it; at an earlier epoch, it is only read."""
+        from sempre.durable import stored_text
+
+        return Database(Program(*stored_text(store, epoch)), store=store, epoch=epoch, **options)
+
+    def metrics(self) -> str:
+        """Figures of the last epoch, in the text format of Prometheus."""
+        from sempre.storage.metrics import prometheus
+
+        self._materialized()
+        if self._keeper is None or self._keeper.manifest is None:
+            raise StateError("only a database with a store has metrics", hint="Use `Database(program, store=...)`.")
+        return prometheus(self._keeper.manifest, len(self._keeper.store.epochs()))
+
+    def at_epoch(self, epoch: int) -> Database:
+        """The database as it was after an earlier epoch, to be read only. Close it when it is no longer needed."""
+        self._open()
+        if self._keeper is None:
+            raise StateError("only a database with a store has past epochs", hint="Use `Database(program, store=...)`.")
+        return Database.open(self._keeper.store.path, epoch=epoch, spark=self._spark, **self._options)
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -631,7 +677,12 @@ class Database:
             raise self._unknown(atom.relation)
         relation = self.program.relations[atom.relation]
         self._materialized()
-        return answer(atom, relation, self._version(relation.name).rows(), self._encode_constants, self._decoder)
+        return answer(atom, relation, partial(self._find, relation.name), self._encode_constants, self._decoder)
+
+    def _find(self, name: str, selection: Selection) -> Any:
+        """The selected rows; from the store's files, where the relation has not been read yet."""
+        found = self._keeper.search(name, selection, self._engine.snapshot) if self._keeper else None
+        return selection.of(self._version(name).rows()) if found is None else found
 
     def verify(self) -> Verification:
         """Compare facts and counters with a run from scratch; `.ok`, or `.differences` with what is wrong."""
@@ -676,6 +727,8 @@ class Database:
         if self._session is not None:
             self._session.cancel()
         self._backend.close()
+        if self._keeper is not None:
+            self._keeper.close()
 
     def __enter__(self) -> Database:
         return self
@@ -732,7 +785,7 @@ class Database:
         return bool(version.contains(self._backend.rows(relation.name, columns, size)).all())
 
 
-def _check_options(strategy: str, place: str, semantics: str | None, store: Any) -> None:
+def _check_options(strategy: str, place: str, semantics: str | None) -> None:
     known = sorted(STRATEGIES)
     if strategy not in known:
         raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
@@ -740,8 +793,6 @@ def _check_options(strategy: str, place: str, semantics: str | None, store: Any)
         raise BackendError(f"place `{place}` is not available here", hint="Use `driver`, or leave it to `auto`.")
     if semantics not in (None, "stratified", "active"):
         raise StateError(f"unknown semantics `{semantics}`", hint="Use `stratified` or `active`.")
-    if store is not None:
-        raise StateError("durable stores are not available yet", hint="Leave `store` out.")
 
 
 def _check_active(strategy: str, cycles: int | None) -> None:

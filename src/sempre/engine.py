@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.maintain.auto import Auto
@@ -21,7 +21,7 @@ from sempre.maintain.planning import Plans
 from sempre.maintain.ranked import Ranked
 from sempre.maintain.recompute import Recompute, materialize
 from sempre.maintain.sequence import Sequence
-from sempre.maintain.strategy import Change, Outcome, Strategy, Work
+from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work
 from sempre.modules.spec import Module
 from sempre.plan.backend import Backend, Rows, Version
 from sempre.plan.ops import relations_of
@@ -93,6 +93,19 @@ class EpochResult:
     instances: int = 0
     ignored_insertions: int = 0
     ignored_deletions: int = 0
+    explicit: Mapping[str, Change] = field(default_factory=dict)  # how the explicit facts changed
+
+
+class Journal(Protocol):
+    """Where epochs become durable, or are refused."""
+
+    def begin(self, before: Snapshot) -> None:
+        """An epoch that follows `before` is about to be evaluated; raises if it could not be kept."""
+        ...
+
+    def commit(self, after: Snapshot, result: EpochResult) -> None:
+        """Keep the epoch; raises if that fails, and then it has not happened."""
+        ...
 
 
 @dataclass(slots=True)
@@ -120,6 +133,7 @@ class Engine:
     modules: Mapping[int, tuple[Module, ...]] = field(default_factory=dict)
     debug: bool = False
     deferred: Mapping[str, NormalRule] = field(default_factory=dict)
+    journal: Journal | None = None
     snapshot: Snapshot = field(init=False)
     plans: Plans = field(init=False)
     _demanded: dict[tuple[int, str], Version] = field(init=False)
@@ -159,10 +173,22 @@ class Engine:
     def apply(
         self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], batch: tuple[str, int] | None = None
     ) -> EpochResult:
-        """One epoch: delete first, then insert; everything or nothing. `batch` is (stream, number)."""
+        """One epoch: delete first, then insert; all or nothing. `batch` is (stream, number)."""
+        if self.journal is not None:
+            self.journal.begin(self.snapshot)
+        after, result = self.evaluate(insert, delete, batch)
+        if self.journal is not None:
+            self.journal.commit(after, result)
+        self.snapshot = after
+        return result
+
+    def evaluate(
+        self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], batch: tuple[str, int] | None = None
+    ) -> tuple[Snapshot, EpochResult]:
+        """The snapshot that an epoch would lead to, and what it would do; nothing is kept."""
         started = time.perf_counter()
         instances = self.backend.instances
-        before = self._fitted(self.snapshot)
+        before = self.fitted(self.snapshot)
         pending = normalized(self.backend, before.explicit, insert, delete)
         work = Work(
             self.program,
@@ -184,9 +210,9 @@ class Engine:
                 reports.append(report)
         explicit = self._shared(pending.explicit, work.new)
         batches = before.batches if batch is None else {**before.batches, batch[0]: batch[1]}
-        self.snapshot = Snapshot(before.epoch + 1, False, work.new, explicit, memories, batches)
+        after = Snapshot(before.epoch + 1, False, work.new, explicit, memories, batches)
         why = "first materialization" if before.blank else "; ".join(work.notes) or f"maintained by {self.strategy}"
-        return EpochResult(
+        result = EpochResult(
             work.changes,
             self.strategy,
             why,
@@ -195,9 +221,11 @@ class Engine:
             self.backend.instances - instances,
             pending.ignored_insertions,
             pending.ignored_deletions,
+            pending.changes,
         )
+        return after, result
 
-    def _fitted(self, snapshot: Snapshot) -> Snapshot:
+    def fitted(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with room for the values of this epoch."""
         fitted = self.backend.fitted
         versions = {name: fitted(name, version) for name, version in snapshot.versions.items()}
@@ -213,8 +241,9 @@ class Engine:
         if not first and not self._touched(work, stratum):
             work.new.update({name: before.versions[name] for name in stratum.relations})
             return memory, None
+        memory = Deferred.settled(memory)
         began = time.perf_counter()
-        strategy = self._strategy_of(stratum)
+        strategy = self.strategy_of(stratum)
         if not stratum.nonrecursive and not stratum.recursive:
             outcome = _explicit_only(work, stratum)
         else:
@@ -232,7 +261,7 @@ class Engine:
         )
         return outcome.memory, report
 
-    def _strategy_of(self, stratum: Stratum) -> Strategy:
+    def strategy_of(self, stratum: Stratum) -> Strategy:
         """The chosen strategy; strata with aggregates in heads have only two ways, neighbors one."""
         order = next((m.order for m in self.modules.get(stratum.index, ()) if m.order is not None), None)
         if order is not None:
@@ -289,6 +318,14 @@ def normalized(
     return pending
 
 
+def standing(engine: Engine, snapshot: Snapshot) -> Work:
+    """An epoch in which nothing changes."""
+    versions, explicit = dict(snapshot.versions), snapshot.explicit
+    return Work(
+        engine.program, engine.backend, engine.plans, versions, explicit, explicit, {}, _no_round, dict(versions)
+    )
+
+
 def _explicit_only(work: Work, stratum: Stratum) -> Outcome:
     """A stratum without rules is its explicit facts."""
     (name,) = stratum.relations
@@ -303,4 +340,15 @@ def _no_round(round_: int, facts: int) -> None:
     """Nobody watches."""
 
 
-__all__ = ["STRATEGIES", "Engine", "EpochResult", "Pending", "Progress", "Snapshot", "StratumReport", "normalized"]
+__all__ = [
+    "STRATEGIES",
+    "Engine",
+    "EpochResult",
+    "Journal",
+    "Pending",
+    "Progress",
+    "Snapshot",
+    "StratumReport",
+    "normalized",
+    "standing",
+]

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sempre.analysis.model import Relation
 from sempre.diagnostics import DataError, Diagnostic
+from sempre.kernel import join
+from sempre.kernel.layout import Column, Field, packing
+from sempre.kernel.select import Selection
+from sempre.kernel.trace import RowSet
 from sempre.lang.syntax import Apply, Atom, Float, Nil, Number, Record, String, Term, Unsigned, Variable, Wildcard
 from sempre.results import Decoder
 
 Encode = Callable[[Relation, int, Any], int]
+Find = Callable[[Selection], RowSet]
 
 
-def answer(atom: Atom, relation: Relation, rows: Any, encode: Encode, decoder: Decoder) -> Any:
+def answer(atom: Atom, relation: Relation, find: Find, encode: Encode, decoder: Decoder) -> Any:
     """An Arrow table of the distinct bindings that make `atom` true, a column per variable in order of appearance.
 
-    An atom without variables gives one row without columns if it holds, else none.
+    `find` gives the rows of the relation that are selected. An atom without variables gives one row without columns if
+    it holds, else none.
     """
     import pyarrow as pa
 
@@ -26,22 +33,31 @@ def answer(atom: Atom, relation: Relation, rows: Any, encode: Encode, decoder: D
         raise DataError(
             Diagnostic("E502", f"`{relation.name}` has {relation.arity} columns, not {len(atom.args)}", atom.span)
         )
-    columns, size = rows.columns(), len(rows)
-    keep: Any = np.ones(size, np.bool_)
     first: dict[str, int] = {}
+    values: list[tuple[int, int]] = []
+    same: list[tuple[int, int]] = []
     for index, arg in enumerate(atom.args):
         if isinstance(arg, Variable):
             if arg.name in first:
-                keep &= columns[index] == columns[first[arg.name]]
+                same.append((first[arg.name], index))
             else:
                 first[arg.name] = index
         elif not isinstance(arg, Wildcard):
-            keep &= columns[index] == encode(relation, index, constant(arg))
+            values.append((index, encode(relation, index, constant(arg))))
+    rows = find(Selection(tuple(values), tuple(same)))
     if not first:
-        return pa.table({"": pa.nulls(int(keep.any()))}).select([])
-    whole = decoder.table(relation, [column[keep] for column in columns], int(keep.sum()))
-    found = whole.select(list(first.values())).rename_columns(list(first))
-    return found if len(first) == relation.arity else found.group_by(list(first), use_threads=False).aggregate([])
+        return pa.table({"": pa.nulls(min(len(rows), 1))}).select([])
+    names, at = tuple(first), tuple(first.values())
+    columns = [rows.packing.unpack(rows.keys, index) for index in at]
+    if any(isinstance(arg, Wildcard) for arg in atom.args):
+        columns = _distinct(columns, tuple(rows.packing.fields[index] for index in at))
+    answers = replace(relation, columns=names, types=tuple(relation.types[index] for index in at))
+    return decoder.table(answers, columns, int(columns[0].size))
+
+
+def _distinct(columns: Sequence[Column], fields: tuple[Field, ...]) -> list[Column]:
+    layout = packing(fields, tuple(range(len(fields))))
+    return layout.columns(join.distinct(layout.pack(columns, columns[0].size).copy()))
 
 
 def constant_row(atom: Atom, relation: Relation, encode: Encode) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sempre.analysis.model import Kind, Relation, Type
+from sempre.files.arrays import bytes_to_arrow, to_arrow
 from sempre.files.records import Value, format_record
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, floats_of
@@ -39,11 +40,11 @@ class Decoder:
         import pyarrow as pa
 
         if type_.kind is Kind.NUMBER:
-            return pa.array(column, pa.int64())
+            return to_arrow(column, pa.int64())
         if type_.kind is Kind.UNSIGNED:
-            return pa.array(column.view(np.uint64), pa.uint64())
+            return to_arrow(column, pa.uint64())
         if type_.kind is Kind.FLOAT:
-            return pa.array(floats_of(column), pa.float64())
+            return to_arrow(column, pa.float64())
         if type_.kind is Kind.SYMBOL:
             return self._symbols(column)
         texts = [format_record(value, type_, self._types) for value in self._records(column, type_)]
@@ -54,10 +55,10 @@ class Decoder:
 
         symbols = self._values.symbols
         if column.size < BULK_ROWS:
-            return pa.array(symbols.decode(column), pa.string())
+            return bytes_to_arrow([text.encode() for text in symbols.decode(column)], pa.string())
         if self._texts is None or len(self._texts) < len(symbols):
-            self._texts = pa.array(list(symbols.texts()), pa.string())
-        return self._texts.take(pa.array(column))
+            self._texts = bytes_to_arrow([text.encode() for text in symbols.texts()], pa.string())
+        return self._texts.take(to_arrow(column, pa.int64()))
 
     def tuples(self, relation: Relation, columns: Sequence[Column], size: int) -> Iterator[tuple[Any, ...]]:
         """The rows as Python tuples."""

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from sempre.active.engine import ActiveEngine
 from sempre.analysis.model import Relation, Stratum
-from sempre.engine import Engine, Snapshot
+from sempre.engine import Engine, Snapshot, standing
 from sempre.maintain.auto import Chosen
 from sempre.maintain.dredc import Counters, count_nonrecursive, count_recursive
 from sempre.maintain.iterations import ByIteration, Level, Levels
 from sempre.maintain.modular import Exchange, Partitioned
 from sempre.maintain.ranked import Ranks, ungrounded_facts
 from sempre.maintain.states import Below
-from sempre.maintain.strategy import Work
+from sempre.maintain.strategy import Deferred, Work
 from sempre.plan.backend import Counted, Rows
 from sempre.results import Decoder
 
@@ -126,9 +126,9 @@ class _Comparison:
         again.apply({name: version.rows() for name, version in snapshot.explicit.items() if len(version)}, {})
         for name in engine.program.relations:
             self._facts(name, snapshot, again.snapshot)
-        work = _standing(again)
+        work = standing(again, again.snapshot)
         for stratum in engine.program.strata:
-            memory = snapshot.memories.get(stratum.index)
+            memory = Deferred.settled(snapshot.memories.get(stratum.index))
             if isinstance(memory, Chosen):
                 memory = memory.memory
             if isinstance(memory, Partitioned):
@@ -226,19 +226,6 @@ class _Comparison:
         return dict(
             zip(self._decoder.tuples(declared, rows.columns(), len(rows)), counted.weights.tolist(), strict=True)
         )
-
-
-def _standing(engine: Engine) -> Work:
-    """An epoch in which nothing changes."""
-    snapshot = engine.snapshot
-    versions, explicit = dict(snapshot.versions), snapshot.explicit
-    return Work(
-        engine.program, engine.backend, engine.plans, versions, explicit, explicit, {}, _no_round, dict(versions)
-    )
-
-
-def _no_round(round_: int, facts: int) -> None:
-    """Nobody watches."""
 
 
 def _level(levels: tuple[Level, ...], number: int) -> Level:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "docs/language.md", "docs/updates.md", "docs/modules.md", "docs/active.md")
+DOCUMENTS = ("README.md", "docs/language.md", "docs/updates.md", "docs/modules.md", "docs/active.md", "docs/store.md")
 BLOCK = re.compile(r"^```(console|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

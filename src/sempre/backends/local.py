@@ -86,6 +86,15 @@ class LocalBackend:
 
     # ---------------------------------------------------------------------------------------------- relations
 
+    @property
+    def fields(self) -> Mapping[str, tuple[Field, ...]]:
+        """How rows of every relation are laid out at present."""
+        return self._fields
+
+    def restore(self, fields: Mapping[str, tuple[Field, ...]]) -> None:
+        """Lay rows out as an earlier backend of this program did."""
+        self._fields = {name: fields.get(name, own) for name, own in self._fields.items()}
+
     def fit(self, columns: Mapping[str, Sequence[Column]]) -> None:
         """Make room for these columns, in their relations and in all that share a domain with them.
 

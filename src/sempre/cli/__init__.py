@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from sempre.cli.arguments import UsageError, parse
+from sempre.cli.arguments import STORE_COMMANDS, UsageError, parse
 from sempre.cli.terminal import show_error, show_text
 from sempre.diagnostics import BackendError, InternalError, SempreError
 
@@ -64,6 +64,10 @@ def _dispatch(argv: list[str]) -> int:
             from sempre.cli.network import network
 
             return network(options)
+        case command if command in STORE_COMMANDS:
+            from sempre.cli.stores import COMMANDS
+
+            return COMMANDS[command](options)
     return DONE
 
 

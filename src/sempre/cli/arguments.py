@@ -9,8 +9,9 @@ from pathlib import Path
 STRATEGIES = ("auto", "recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic", "ranked")
 NETWORK_ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 PLACES = ("auto", "driver", "workers", "cluster")
-COMMANDS = ("run", "check", "network", "help")
 MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, stc, linear, rch, seq"
+STORE_COMMANDS = ("init", "apply", "query", "whatif", "verify", "history", "vacuum", "migrate")
+COMMANDS = ("run", "check", *STORE_COMMANDS, "network", "help")
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 OVERVIEW = """\
@@ -19,6 +20,12 @@ sempre keeps the consequences of Datalog rules up to date.
   sempre run PROGRAM.dl -F FACTS -D OUT    evaluate: R.facts in, R.csv out
   sempre run PROGRAM.dl -D -               the same, printed
   sempre check PROGRAM.dl                  errors, warnings and strata; -v: plans
+  sempre init STORE PROGRAM.dl -F FACTS    keep facts and results in a directory
+  sempre apply STORE CHANGES...            bring them up to date
+  sempre query STORE 'reach("a", X)'       ask
+
+  sempre whatif, verify, history, vacuum, migrate STORE ...
+
   sempre network PROGRAM.dl -F FACTS       rules with locations (@), on simulated nodes
 
   sempre run --help                        every option
@@ -69,7 +76,55 @@ def _parser(command: str) -> _Parser:
         parser.add_argument("-v", "--verbose", action="store_true", help="also print the plan of every rule")
         parser.add_argument("--modules", metavar="auto|off|LIST", default="auto", help=MODULES_HELP)
         return parser
+    if command in STORE_COMMANDS:
+        return _store_parser(command)
     return _network_parser() if command == "network" else _run_parser()
+
+
+def _store_parser(command: str) -> _Parser:
+    about = {
+        "init": "Make a store: a directory that keeps the facts and the results of a program.",
+        "apply": "Apply changes to a store, one epoch per commit.",
+        "query": "Print the answers to an atom: a table on a terminal, CSV elsewhere.",
+        "whatif": "Print what changes would do; nothing is kept.",
+        "verify": "Compare a store with a run from scratch. Exit code 0: equal, 3: not, 1: a file is damaged.",
+        "history": "Print the epochs of a store, one line each.",
+        "vacuum": "Drop past epochs and what only they need.",
+        "migrate": "Bring a store over to another program: explicit facts stay, the rest is derived again.",
+    }
+    parser = _Parser(prog=f"sempre {command}", allow_abbrev=False, description=about[command])
+    add = parser.add_argument
+    add("store", metavar="STORE")
+    if command in ("init", "migrate"):
+        add("program", metavar="PROGRAM.dl", type=Path)
+    if command in ("apply", "whatif"):
+        add("changes", metavar="FILE_OR_DIR", type=Path, nargs="+",
+            help="a change script, or a folder of R.insert.facts and R.delete.facts")  # fmt: skip
+    if command == "query":
+        add("query", metavar="ATOM", help="such as 'reach(\"a\", X)'")
+        add("--epoch", metavar="N", type=_number, help="ask an earlier epoch")
+    if command == "init":
+        add("-F", "--facts", metavar="DIR", help="where R.facts are read (default: here, those that are there)")
+        add("--on", choices=("spark", "local"), default="local", help="who reads the facts (default: this process)")
+        add("--master", metavar="URL", help="where Spark runs (default: local[*])")
+        add("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server, instead of --master")
+        add("--conf", metavar="KEY=VALUE", type=_setting, action="append", default=[], help="a setting of Spark's")
+    if command in ("init", "apply", "whatif", "verify", "migrate"):
+        add("--strategy", choices=STRATEGIES, default="auto")
+        add("--threads", metavar="N", type=_positive)
+    if command == "verify":
+        add("--repair", action="store_true", help="where it differs, write the right state as a new epoch")
+    if command == "history":
+        add("--metrics", action="store_true", help="print counters of the last epoch for Prometheus")
+    if command == "vacuum":
+        add("--keep", metavar="N", type=_positive, default=1, help="how many epochs stay (default: 1, the current)")
+    return parser
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number from 0")
+    return int(text)
 
 
 def _network_parser() -> _Parser:

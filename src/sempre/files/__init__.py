@@ -12,7 +12,7 @@ columns.py   what a relation looks like in Arrow
 
 from sempre.files.changes import Epoch, read_changes
 from sempre.files.columns import schema_of, unit_table
-from sempre.files.options import check_directives
+from sempre.files.options import check_directives, input_endpoint
 from sempre.files.read import missing_file, read_inputs
 from sempre.files.write import Written, write_changes, write_outputs
 
@@ -20,6 +20,7 @@ __all__ = [
     "Epoch",
     "Written",
     "check_directives",
+    "input_endpoint",
     "missing_file",
     "read_changes",
     "read_inputs",

@@ -134,6 +134,10 @@ class Tally:
         weights = np.concatenate([weights.astype(np.int64) for _, weights in self._runs])
         return Counted(self.packing, *join.consolidate(keys, weights))
 
+    def runs(self) -> list[tuple[Keys, join.Weights]]:
+        """The differences that make up the map, as they are stored: rows may occur in several."""
+        return [(run.keys, weights) for run, weights in self._runs]
+
     def addresses(self) -> list[tuple[int, int, int, int]]:
         """Where the runs lie: address of the keys, of the numbers, how many, and how wide a number is."""
         return [(run.keys.ctypes.data, weights.ctypes.data, run.size, weights.itemsize) for run, weights in self._runs]

@@ -59,6 +59,12 @@ class Symbols:
         """All texts, by code. The list grows; nobody else may change it."""
         return self._texts
 
+    def restore(self, texts: list[str]) -> None:
+        """Fill an empty table; the texts get the codes 0, 1, ..."""
+        assert not self._texts, "codes that were handed out must not change"
+        self._texts = texts
+        self._codes = dict(zip(texts, range(len(texts)), strict=True))
+
 
 class Records:
     """Records of one arity: tuples of codes to a code and back. Code 0 is `nil`."""
@@ -126,6 +132,18 @@ class Records:
         """One field of records that are not nil."""
         return self._fields[at].take(codes - 1)
 
+    def __len__(self) -> int:
+        return self._size
+
+    def columns(self, first: int, last: int) -> list[Column]:
+        """The fields of the records after the first `first` and up to the `last`, in the order of their codes."""
+        return [column[first:last].copy() for column in self._fields]
+
+    def restore(self, columns: Sequence[Column], size: int) -> None:
+        """Fill an empty table; the records get the codes 1, 2, ..."""
+        assert not self._size, "codes that were handed out must not change"
+        self._append(columns, size)
+
 
 class Values:
     """All tables of one database."""
@@ -137,6 +155,10 @@ class Values:
     def records(self, arity: int) -> Records:
         found = self._records.get(arity)
         return found if found is not None else self._records.setdefault(arity, Records(arity))
+
+    def record_tables(self) -> dict[int, Records]:
+        """The tables of records there are, by the number of fields."""
+        return dict(self._records)
 
 
 NAN_BITS = int(np.array([np.nan]).view(np.int64)[0])

@@ -33,6 +33,25 @@ class Change:
         return bool(len(self.plus) or len(self.minus))
 
 
+class Deferred:
+    """The memory of a stratum that is made when it is first needed: it is still to be read, or to be made again."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make: Callable[[], Any] | None = make
+        self._made: Any = None
+
+    def get(self) -> Any:
+        """The memory."""
+        if self._make is not None:
+            self._made, self._make = self._make(), None
+        return self._made
+
+    @staticmethod
+    def settled(memory: Any) -> Any:
+        """The memory itself, whether it was deferred or not."""
+        return memory.get() if isinstance(memory, Deferred) else memory
+
+
 @dataclass(slots=True)
 class Work:
     """One epoch under way.

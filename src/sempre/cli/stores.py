@@ -1,0 +1,234 @@
+"""The commands on stores: init, apply, query, whatif, verify, history, vacuum, migrate."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sempre.analysis.model import CheckedProgram
+from sempre.cli.program import load_program
+from sempre.cli.terminal import ProgressLine, is_terminal, show_text, show_warnings
+from sempre.diagnostics import Diagnostic, StateError
+from sempre.files import input_endpoint, read_changes
+
+if TYPE_CHECKING:
+    from sempre.api import ChangeSet, Database
+
+DIFFERENT = 3
+
+
+def init(options: argparse.Namespace) -> int:
+    """Make a store and materialize into it."""
+    from sempre.api import Database
+    from sempre.cli.pipelines import pipeline
+    from sempre.storage.store import Store
+
+    store = Store(options.store)
+    if store.exists:
+        hint = "Remove it first, or give another directory; `sempre apply` changes a store."
+        raise StateError(Diagnostic("E611", f"`{store.path}` is a store already", hint=hint))
+    options.output = "-"
+    program = load_program(options.program, spark=options.on == "spark")
+    show_warnings(program.checked.warnings, program.checked.sources)
+    checked = program.checked
+    if options.facts is None:
+        options.facts = "."
+        if options.on == "local":
+            checked = _with_present_inputs(checked)
+    with pipeline(options) as io, Database(program, store=store, **_knobs(options)) as database:
+        tables, _ = io.read(checked)
+        changes = database.materialise(tables)
+        print(summary(0, changes))
+    return 0
+
+
+def _with_present_inputs(checked: CheckedProgram) -> CheckedProgram:
+    """The program with the inputs that are there; says which are not."""
+    missing: list[str] = []
+
+    def is_there(relation: Any, directive: Any) -> bool:
+        endpoint = input_endpoint(relation, directive)
+        names = (endpoint.filename, f"{endpoint.filename}.gz")
+        if endpoint.io == "stdin" or any(Path(name).exists() for name in names):
+            return True
+        missing.append(endpoint.filename)
+        return False
+
+    relations = {
+        name: replace(relation, inputs=tuple(each for each in relation.inputs if is_there(relation, each)))
+        for name, relation in checked.relations.items()
+    }
+    if missing:
+        show_text(f"note: not here, and taken as empty: {', '.join(missing)}\nhint: -F DIR says where facts are")
+    return replace(checked, relations=relations)
+
+
+def apply(options: argparse.Namespace) -> int:
+    """Apply changes, each epoch durable before it is announced."""
+    with _open(options) as database:
+        epochs = [epoch for path in options.changes for epoch in read_changes(database.program.checked, path)]
+        for epoch in epochs:
+            changes = database.apply(insert=epoch.insert, delete=epoch.delete)
+            print(summary(database.epoch, changes), flush=True)
+    return 0
+
+
+def whatif(options: argparse.Namespace) -> int:
+    """Apply changes to a copy that is forgotten."""
+    from sempre.durable import detached
+
+    with detached(_open(options)) as database:
+        epochs = [epoch for path in options.changes for epoch in read_changes(database.program.checked, path)]
+        for epoch in epochs:
+            changes = database.apply(insert=epoch.insert, delete=epoch.delete)
+            print(f"would be {summary(database.epoch, changes)}")
+            print(f"  {changes.report.instances:,} rule instances; {changes.report.why}")
+            for sign, side in (("+", changes.added), ("-", changes.removed)):
+                for name, table in side.items():
+                    _print_facts(sign, name, table)
+    return 0
+
+
+SHOWN_FACTS = 20
+
+
+def _print_facts(sign: str, name: str, table: Any) -> None:
+    for row in table.slice(0, SHOWN_FACTS).to_pylist():
+        values = ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in row.values())
+        print(f"  {sign}{name}({values})")
+    if table.num_rows > SHOWN_FACTS:
+        print(f"  {sign}{name}: {table.num_rows - SHOWN_FACTS:,} more")
+
+
+def query(options: argparse.Namespace) -> int:
+    """Print the answers to an atom."""
+    from sempre.api import Database
+
+    with Database.open(options.store, epoch=options.epoch) as database:
+        table = database.query(options.query)
+        if not table.column_names:
+            print("true" if table.num_rows else "false")
+        elif is_terminal(sys.stdout):
+            _print_table(table)
+        else:
+            _print_csv(table)
+    return 0
+
+
+def _print_csv(table: Any) -> None:
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(table.column_names)
+    for batch in table.to_batches(max_chunksize=1 << 16):
+        writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+def _print_table(table: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(*table.column_names)
+    for row in table.to_pylist():
+        shown.add_row(*(str(value) for value in row.values()))
+    console = Console()
+    console.print(shown)
+    console.print(f"{table.num_rows:,} row{'s' if table.num_rows != 1 else ''}")
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Check every file, then compare with a run from scratch."""
+    from sempre.durable import check_files, first_difference, repair
+
+    check_files(options.store)
+    with _open(options) as database:
+        found = database.verify()
+        looked = f"{found.relations:,} relations, {found.facts:,} facts, {found.counters:,} counters"
+        if found.ok:
+            print(f"ok: epoch {database.epoch}, {looked}")
+            return 0
+        print(f"different: epoch {database.epoch}, {looked}")
+        for difference in found.differences:
+            print(f"  {difference.message}")
+        print(f"  first seen in epoch {first_difference(database)}")
+        if options.repair:
+            changes = repair(database)
+            print(f"repaired: {summary(database.epoch, changes)}")
+            return 0 if database.verify().ok else DIFFERENT
+    return DIFFERENT
+
+
+def history(options: argparse.Namespace) -> int:
+    """One line per epoch."""
+    from sempre.storage.metrics import prometheus
+    from sempre.storage.store import Store
+
+    store = Store(options.store)
+    store.require()
+    if options.metrics:
+        print(prometheus(store.manifest(), len(store.epochs())), end="")
+        return 0
+    for epoch in store.epochs():
+        print(store.manifest(epoch).line)
+    return 0
+
+
+def vacuum(options: argparse.Namespace) -> int:
+    """Drop past epochs."""
+    from sempre.durable import vacuum as clean
+
+    freed, left = clean(options.store, options.keep)
+    print(f"freed {freed:,} bytes, {left:,} left")
+    return 0
+
+
+def migrate(options: argparse.Namespace) -> int:
+    """Bring a store over to another program."""
+    from sempre.api import Database
+    from sempre.durable import program_differences
+    from sempre.storage.store import Store
+
+    store = Store(options.store)
+    store.require()
+    program = load_program(options.program, spark=False)
+    show_warnings(program.checked.warnings, program.checked.sources)
+    found = program_differences(store, program)
+    if not found:
+        print("nothing to do: the rules, relations and facts are the same")
+        return 0
+    print(found)
+    with Database(program, store=store, migrate=True, **_knobs(options)) as database:
+        sizes = ", ".join(f"{name} {len(database[name]):,}" for name in database)
+        print(f"epoch {database.epoch}: {sizes}")
+    return 0
+
+
+def _open(options: argparse.Namespace) -> Database:
+    from sempre.api import Database
+
+    return Database.open(options.store, **_knobs(options))
+
+
+def _knobs(options: argparse.Namespace) -> dict[str, Any]:
+    line = ProgressLine(sys.stderr) if is_terminal(sys.stderr) else None
+    return {"strategy": options.strategy, "threads": options.threads, "progress": line}
+
+
+def summary(epoch: int, changes: ChangeSet) -> str:
+    """An epoch in one line."""
+    report = changes.report
+    parts = [
+        f"{name} +{report.added.get(name, 0):,} -{report.removed.get(name, 0):,}"
+        for name in changes.added
+        if report.added.get(name) or report.removed.get(name)
+    ]
+    return f"epoch {epoch}: {', '.join(parts) or 'nothing changed'} ({report.seconds:.3f} s)"
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    each.__name__: each for each in (init, apply, query, whatif, verify, history, vacuum, migrate)
+}

@@ -1,0 +1,182 @@
+"""Databases in stores: opening one, checking and repairing it, bringing it over to another program.
+
+A `Database` here is one of `sempre.api`, which is above this file and hands itself down.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from sempre.analysis.check import check
+from sempre.analysis.model import CheckedProgram
+from sempre.diagnostics import Diagnostic, StateError
+from sempre.engine import Engine
+from sempre.lang.parser import parse
+from sempre.maintain.strategy import difference
+from sempre.storage.differences import Differences, differences, stored_alike
+from sempre.storage.keeper import Keeper
+from sempre.storage.store import Store
+
+Database: TypeAlias = Any
+
+
+def as_store(place: Any) -> Store:
+    """The store at a place, or the one that was given."""
+    return place if isinstance(place, Store) else Store(place)
+
+
+def stored_text(place: Any, epoch: int | None = None) -> tuple[str, str]:
+    """The program of a store, and the file it is in."""
+    store = as_store(place)
+    store.require()
+    manifest = store.manifest(epoch)
+    return store.program_text(manifest), str(store.path / manifest.program.path)
+
+
+def _stored_program(store: Store, epoch: int | None = None) -> CheckedProgram:
+    text, file = stored_text(store, epoch)
+    return check(parse(text, file), {file: text})
+
+
+def program_differences(store: Store, program: Any, epoch: int | None = None) -> Differences:
+    """What is different in `program` from the one that the store was written with."""
+    if stored_text(store, epoch)[0] == program.text:
+        return Differences(())
+    return differences(_stored_program(store, epoch), program.checked)
+
+
+def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> Keeper:
+    """Give a database the state of a store, and let its epochs go there."""
+    store = as_store(place)
+    if epoch is not None:
+        store.require()
+    engine = database._engine
+    keeper = Keeper(store, database.program.text, engine, database._backend, read_only=epoch is not None)
+    found = program_differences(store, database.program, epoch) if store.exists else Differences(())
+    if found and not migrate:
+        raise _other_program(store, found)
+    if not found:
+        try:
+            keeper.open(epoch)
+        except BaseException:
+            keeper.close()
+            raise
+    engine.journal = keeper
+    if found:
+        _migrate(database, keeper)
+    return keeper
+
+
+def _other_program(store: Store, found: Differences) -> StateError:
+    return StateError(
+        Diagnostic(
+            "E604",
+            f"`{store.path}` was written with another program",
+            detail=str(found),
+            hint="`sempre migrate STORE NEW.dl`, or `Database(program, store=..., migrate=True)`, keeps the explicit"
+            " facts and derives the rest again.",
+        )
+    )
+
+
+def _migrate(database: Database, keeper: Keeper) -> None:
+    """Take over the explicit facts of a store that has another program, as its next epoch."""
+    with type(database).open(keeper.store) as old:
+        operations: list[Any] = []
+
+        def add(name: str, rows: Any, insert: bool) -> None:
+            operations.append((name, insert, *database._encode(name, rows)))
+
+        for name, relation in old.program.relations.items():
+            if name in database.program.relations and stored_alike(relation, database.program.relations[name]):
+                rows = old._engine.snapshot.explicit[name].rows()
+                add(name, old._decoder.table(relation, rows.columns(), len(rows)), True)
+        before, after = _own_facts(old), _own_facts(database)
+        for name in database.program.relations:
+            add(name, before.get(name, set()) - after.get(name, set()), False)
+            add(name, after.get(name, set()) - before.get(name, set()), True)
+        keeper.start_over(old._keeper.manifest)
+    keeper.kind = "migrate"
+    database._finish(*database._last_wins(operations))
+    keeper.kind = ""
+
+
+def _own_facts(database: Database) -> dict[str, set[tuple[Any, ...]]]:
+    """The facts that a program states."""
+    relations = database.program.relations
+    return {
+        name: set(database._decoder.tuples(relations[name], columns, size))
+        for name, (columns, size) in database._program_facts().items()
+    }
+
+
+def detached(database: Database) -> Database:
+    """A database whose further epochs stay in memory."""
+    database._engine.journal = None
+    return database
+
+
+def check_files(place: Any) -> None:
+    """Read every file of every epoch; raises with all that are damaged."""
+    store = as_store(place)
+    store.require()
+    found: dict[str, Diagnostic] = {}
+    for epoch in store.epochs():
+        try:
+            files = list(store.manifest(epoch).files)
+        except StateError as error:
+            found |= {diagnostic.message: diagnostic for diagnostic in error.diagnostics}
+            continue
+        for file in files:
+            if file.path not in found:
+                try:
+                    store.read(file)
+                except StateError as error:
+                    found[file.path] = error.diagnostics[0]
+    if found:
+        raise StateError(found.values())
+
+
+def first_difference(database: Database) -> int:
+    """The first epoch that differs from a run from scratch, if all epochs since do."""
+    epochs: list[int] = database._keeper.store.epochs()
+
+    def differs(epoch: int) -> bool:
+        with database.at_epoch(epoch) as past:
+            return not past.verify().ok
+
+    return epochs[bisect(epochs[:-1], False, key=differs)]
+
+
+def repair(database: Database) -> Any:
+    """Derive everything again from the explicit facts, and write what differs as a new epoch."""
+    engine, keeper = database._engine, database._keeper
+    before = engine.snapshot
+    again = Engine(engine.program, engine.backend, engine.strategy)
+    result = again.apply({name: version.rows() for name, version in before.explicit.items() if len(version)}, {})
+    versions = again.snapshot.versions
+    changes = {name: difference(engine.backend, before.versions[name], versions[name]) for name in versions}
+    changes = {name: change for name, change in changes.items() if change}
+    result = replace(result, changes=changes, explicit={}, why="repair")
+    after = replace(again.snapshot, epoch=before.epoch + 1, batches=before.batches)
+    keeper.begin(before)
+    keeper.kind = "repair"
+    keeper.commit(after, result)
+    keeper.kind = ""
+    engine.snapshot = after
+    return database._change_set(result)
+
+
+def vacuum(place: Any, keep: int = 1) -> tuple[int, int]:
+    """Keep the last epochs of a store; returns how many bytes were freed, and how many are left."""
+    from sempre.storage.vacuum import vacuum as clean
+
+    store = as_store(place)
+    store.require()
+    store.lock()
+    try:
+        return clean(store, _stored_program(store), keep)
+    finally:
+        store.unlock()

@@ -1,0 +1,64 @@
+"""Every effect on the file system that a store has, one method each.
+
+Tests replace the disk with one that fails or dies at a chosen step, so nothing in this package writes around it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+# How much is written at once: between two writes a process may die or a disk may fill up.
+CHUNK = 1 << 20
+
+
+def checksum(data: Any) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+class Disk:
+    """The file system of this machine."""
+
+    def step(self, what: str, path: Path) -> None:
+        """Called before every effect."""
+
+    def write(self, path: Path, data: Any) -> None:
+        """Make a file with this content, synced. What was there is replaced."""
+        self.step("create", path)
+        handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            view = memoryview(data).cast("B")
+            while view:
+                view = view[self.write_some(handle, path, view[:CHUNK]) :]
+            self.step("sync", path)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def write_some(self, handle: int, path: Path, data: memoryview) -> int:
+        """Write the beginning of `data`; returns how much."""
+        self.step("write", path)
+        return os.write(handle, data)
+
+    def rename(self, old: Path, new: Path) -> None:
+        self.step("rename", new)
+        old.replace(new)
+
+    def remove(self, path: Path) -> None:
+        self.step("remove", path)
+        path.unlink(missing_ok=True)
+
+    def make_folder(self, path: Path) -> None:
+        self.step("folder", path)
+        path.mkdir(parents=True, exist_ok=True)
+
+    def sync_folder(self, path: Path) -> None:
+        """Make the names in a folder last."""
+        self.step("sync", path)
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

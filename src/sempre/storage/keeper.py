@@ -1,0 +1,233 @@
+"""Ties an engine to a store: restores its state when it is opened, and makes every epoch durable."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from sempre.backends.local import LocalBackend
+from sempre.diagnostics import Diagnostic, StateError
+from sempre.engine import Engine, EpochResult, Snapshot
+from sempre.kernel.select import Selection
+from sempre.kernel.trace import RowSet
+from sempre.maintain.strategy import Deferred
+from sempre.storage import memories
+from sempre.storage.blocks import Content
+from sempre.storage.manifest import Manifest, StoredFile
+from sempre.storage.ondemand import OnDemand
+from sempre.storage.pieces import Reader
+from sempre.storage.state import epoch_sets, new_values, restore_values, restored, search
+from sempre.storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+# How often a reader looks again when a vacuum took a file away while it was opening the store.
+RETRIES = 5
+
+
+class Files:
+    """The files of one epoch, opened together: they stay readable whatever a vacuum removes."""
+
+    def __init__(self, store: Store, manifest: Manifest) -> None:
+        self._store = store
+        self._handles: dict[str, int] = {}
+        try:
+            for file in manifest.files:
+                if file.path not in self._handles:
+                    self._handles[file.path] = os.open(store.path / file.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self.close()
+            raise
+
+    def load(self, file: StoredFile) -> Any:
+        """The content of a file, checked."""
+        handle = self._handles[file.path]
+        data = bytearray(os.fstat(handle).st_size)
+        view, at = memoryview(data), 0
+        while at < len(data):
+            got = os.preadv(handle, [view[at:]], at)
+            if not got:
+                break
+            at += got
+        return self._store.checked(file, data[:at] if at < len(data) else data)
+
+    def close(self) -> None:
+        for handle in self._handles.values():
+            os.close(handle)
+        self._handles.clear()
+
+
+def open_files(store: Store, epoch: int | None) -> tuple[Manifest, Files]:
+    """The manifest of an epoch, and its files; a vacuum in between makes us look again."""
+    for _ in range(RETRIES):
+        manifest = store.manifest(epoch)
+        try:
+            return manifest, Files(store, manifest)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise StateError(Diagnostic("E606", f"cannot read `{error.filename}`: {reason}")) from None
+    for file in store.manifest(epoch).files:
+        store.read(file)  # raises, naming the one that is missing
+    return open_files(store, epoch)
+
+
+class Keeper:
+    """The journal of an engine whose epochs go to a store.
+
+    `epoch` opens an earlier epoch; that, or `read_only`, makes every change an error.
+    """
+
+    def __init__(self, store: Store, text: str, engine: Engine, backend: LocalBackend, read_only: bool) -> None:
+        self.store = store
+        self.kind = ""
+        self._new_text: str | None = text
+        self._engine = engine
+        self._backend = backend
+        self._read_only = read_only
+        self._files: Files | None = None
+        self._reader: Reader | None = None
+        self._scanned: set[str] = set()
+        # What the next epoch is added to, and what is on the disk: not the same when the state is written anew.
+        self.manifest: Manifest | None = None
+        self._basis: Manifest | None = None
+        # The memories of the last epoch, and those that are in the store: not the same after a change of strategy.
+        self._remembered: dict[str, Any] = {}
+        self._stored: Mapping[str, Any] = {}
+
+    def open(self, epoch: int | None = None) -> None:
+        """Give the engine the state of the store, if it has one."""
+        if not self.store.exists:
+            return
+        self.manifest, self._files = open_files(self.store, epoch)
+        self._basis = self.manifest
+        if str(self._files.load(self.manifest.program), "utf-8") == self._new_text:
+            self._new_text = None
+        reader = self._reader = Reader(self.manifest.pieces, self._files.load)
+        restore_values(self._backend.values, reader)
+        self._engine.snapshot, self._stored = restored(self._engine, self._backend, self.manifest, reader)
+        self._remembered = self._memories(self._engine.snapshot)
+        logger.info("opened epoch %d", self.manifest.epoch, extra={"store": str(self.store.path)})
+
+    def search(self, name: str, selection: Selection, snapshot: Snapshot) -> RowSet | None:
+        """The selected rows of a relation that has not been read, if looking through its files is quicker than that.
+
+        It is for one query, and for any that gives the first column: the files know where to look for that.
+        """
+        versions = snapshot.versions
+        if self._reader is None or not isinstance(versions, OnDemand) or versions.is_made(name) or not selection:
+            return None
+        if not selection.lead:
+            if name in self._scanned:
+                return None
+            self._scanned.add(name)
+        return search(self._reader, f"facts/{name}", self._backend.fields[name], selection)
+
+    def close(self) -> None:
+        self.store.unlock()
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+
+    # ------------------------------------------------------------------------------------------------ journal
+
+    def begin(self, before: Snapshot) -> None:
+        """Become the writer, if nothing has happened to the store since it was opened."""
+        if self._read_only:
+            hint = "Open the store without naming an epoch to change it."
+            raise StateError(Diagnostic("E610", f"epoch {before.epoch} is past, and only read", hint=hint))
+        if self.store.is_locked:
+            return
+        self.store.lock()
+        epochs = self.store.epochs()
+        now = self.store.manifest() if epochs else None
+        basis = self._basis
+        if (now is None) != (basis is None) or (
+            now and basis and (now.epoch, now.generation) != (basis.epoch, basis.generation)
+        ):
+            self.store.unlock()
+            at = f"is at epoch {epochs[-1]}, and this database at {before.epoch}" if epochs else "is gone"
+            hint = "It was written since this database opened it: open it again."
+            raise StateError(Diagnostic("E609", f"`{self.store.path}` {at}", hint=hint))
+        if now is not None and self.manifest is basis:
+            self.manifest = self._basis = now  # a vacuum may have put the pieces together
+
+    def start_over(self, manifest: Manifest) -> None:
+        """Continue a store with a state of its own, none of which is in the store."""
+        self._basis = manifest
+        self.manifest = replace(manifest, generation=manifest.generation + 1, lists={}, memories={}, pieces=())
+        self._engine.snapshot = replace(self._engine.snapshot, epoch=manifest.epoch, batches=manifest.batches)
+
+    def commit(self, after: Snapshot, result: EpochResult) -> None:
+        """Make the epoch durable."""
+        started = time.perf_counter()
+        before = self.manifest
+        contents: dict[str, Content] = epoch_sets(self._engine.program, result)
+        remembered = self._memories(after)
+        metas = self._changed_memories(remembered, contents)
+        values, lists = new_values(self._backend.values, before.lists if before else {})
+        manifest = Manifest(
+            epoch=after.epoch,
+            written=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            kind=self.kind or ("init" if before is None else "apply"),
+            generation=before.generation if before else 0,
+            program=before.program if before else StoredFile("", 0, ""),
+            fields={name: tuple((f.lo, f.bits) for f in row) for name, row in self._backend.fields.items()},
+            sizes={name: len(version) for name, version in after.versions.items()},
+            lists=lists,
+            batches=dict(after.batches),
+            memories=metas,
+            pieces=before.pieces if before else (),
+            report=report_of(result),
+        )
+        self.manifest = self._basis = self.store.commit(manifest, self._new_text, values | contents)
+        self._new_text = None
+        unchanged = {name for name, memory in remembered.items() if memory is self._remembered.get(name)}
+        kept = {name: memory for name, memory in self._stored.items() if name in unchanged}
+        self._stored = {name: remembered[name] for name in metas} | kept
+        self._remembered = remembered
+        seconds = time.perf_counter() - started
+        where = {"store": str(self.store.path), "epoch": after.epoch, "seconds": seconds}
+        logger.info("committed epoch %d in %.3f s", after.epoch, seconds, extra=where)
+
+    def _memories(self, snapshot: Snapshot) -> dict[str, Any]:
+        strata = self._engine.program.strata
+        return {",".join(stratum.relations): snapshot.memories.get(stratum.index) for stratum in strata}
+
+    def _changed_memories(self, after: Mapping[str, Any], contents: dict[str, Content]) -> dict[str, Any]:
+        """What the manifest says of the memories; how their sets changed is added to `contents`."""
+        metas: dict[str, Any] = {}
+        known = self.manifest.memories if self.manifest else {}
+        for stratum in self._engine.program.strata:
+            name = ",".join(stratum.relations)
+            new = after[name]
+            if name in known and new is self._remembered.get(name) and new is not None:
+                metas[name] = known[name]
+                continue
+            meta = memories.describe(new, self._engine.strategy_of(stratum).name)
+            if meta is not None:
+                metas[name] = meta
+            old = memories.parts(Deferred.settled(self._stored.get(name)))
+            contents.update(memories.change(old, memories.parts(new) if meta is not None else {}))
+        return metas
+
+
+def report_of(result: EpochResult) -> dict[str, Any]:
+    """What a manifest keeps of how an epoch went."""
+    return {
+        "seconds": round(result.seconds, 6),
+        "strategy": result.strategy,
+        "why": result.why,
+        "rounds": sum(stratum.rounds for stratum in result.strata),
+        "instances": result.instances,
+        "added": {name: len(change.plus) for name, change in result.changes.items()},
+        "removed": {name: len(change.minus) for name, change in result.changes.items()},
+        "ignored_insertions": result.ignored_insertions,
+        "ignored_deletions": result.ignored_deletions,
+    }

@@ -1,0 +1,348 @@
+"""The directory: its epochs, the writer's lock, commit and recovery."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sempre.diagnostics import Diagnostic, StateError
+from sempre.storage.blocks import Content, is_shared, log, segment
+from sempre.storage.disk import Disk, checksum
+from sempre.storage.manifest import FORMAT, Manifest, Piece, StoredFile, damaged, from_bytes, to_bytes, unknown_format
+from sempre.storage.pieces import NewPiece, due, merged
+
+FOLDERS = ("programs", "log", "segments", "epochs")
+_MANIFEST = re.compile(r"(\d{10})\.manifest")
+_NUMBERED = re.compile(r"(\d{10})\..*")
+_FORMAT = re.compile(rb"sempre store (\d{1,9})\n")
+
+logger = logging.getLogger(__name__)
+
+
+def _names(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()]
+
+
+def store_path(place: object) -> Path:
+    """The directory that `place` names: a path, or a `file:` URL."""
+    text = os.fspath(place) if isinstance(place, str | os.PathLike) else str(place)
+    scheme, colon, rest = text.partition("://")
+    if not colon:
+        return Path(text)
+    if scheme == "file":
+        return Path(rest)
+    raise StateError(
+        Diagnostic(
+            "E608",
+            f"a store cannot be kept at `{text}`",
+            hint="Stores are directories of a local file system, where renaming and syncing mean what they say.",
+        )
+    )
+
+
+class Store:
+    """A store in a directory. Reading takes no lock; writing takes the one there is.
+
+    Parameters
+    ----------
+    place
+        The directory. It need not be there yet.
+    disk
+        What writes; tests replace it.
+    """
+
+    def __init__(self, place: object, disk: Disk | None = None) -> None:
+        self.path = store_path(place)
+        self.disk = disk or Disk()
+        self._lock: int | None = None
+        self._broken = False
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def epochs(self) -> list[int]:
+        """The epochs that can be read, in order."""
+        try:
+            names = _names(self.path / "epochs")
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name)))
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a store with at least one epoch. Raises if it is of another format."""
+        epochs = self.epochs()
+        if epochs:
+            self._check_format()
+        return bool(epochs)
+
+    def require(self) -> None:
+        """Raise unless there is a store."""
+        if not self.exists:
+            what = "has no store in it" if self.path.is_dir() else "is not there"
+            hint = "`sempre init STORE PROGRAM.dl` makes one."
+            raise StateError(Diagnostic("E601", f"`{self.path}` {what}", hint=hint))
+
+    def _check_format(self) -> None:
+        path = self.path / "FORMAT"
+        match = _FORMAT.fullmatch(self._bytes(path))
+        if match is None:
+            raise damaged(path, "it does not name a format")
+        if int(match[1]) != FORMAT:
+            raise unknown_format(path, match[1].decode())
+
+    def _bytes(self, path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise damaged(path, "it is missing") from None
+        except OSError as error:
+            raise damaged(path, (error.strerror or str(error)).lower()) from None
+
+    def manifest(self, epoch: int | None = None) -> Manifest:
+        """The manifest of an epoch, of the current one if none is named."""
+        epochs = self.epochs()
+        wanted = epochs[-1] if epoch is None else epoch
+        path = self._manifest_path(wanted)
+        if wanted not in epochs:
+            kept = f"{epochs[0]} to {epochs[-1]}" if len(epochs) > 1 else f"only {epochs[0]}"
+            raise StateError(Diagnostic("E607", f"`{self.path}` does not have epoch {wanted}", hint=f"It has {kept}."))
+        found = from_bytes(self._bytes(path), path)
+        if found.epoch != wanted:
+            raise damaged(path, f"it is the manifest of epoch {found.epoch}")
+        return found
+
+    def read(self, file: StoredFile) -> Any:
+        """The content of a file, after comparing it with what it must be."""
+        return self.checked(file, self._bytes(self.path / file.path))
+
+    def checked(self, file: StoredFile, data: Any) -> Any:
+        """`data`, if it is what the file must have."""
+        if len(data) != file.bytes:
+            raise damaged(self.path / file.path, f"it has {len(data):,} bytes and should have {file.bytes:,}")
+        if checksum(data) != file.checksum:
+            raise damaged(self.path / file.path, "its checksum does not match")
+        return data
+
+    def program_text(self, manifest: Manifest) -> str:
+        return str(self.read(manifest.program), "utf-8")
+
+    def _manifest_path(self, epoch: int) -> Path:
+        return self.path / "epochs" / f"{epoch:010d}.manifest"
+
+    # ---------------------------------------------------------------------------------------------- the writer
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether this object is the writer."""
+        return self._lock is not None
+
+    def lock(self) -> None:
+        """Become the writer, and clear up after one that died. Raises when there is another."""
+        if self._broken:
+            raise StateError(
+                Diagnostic("E606", f"`{self.path}` could not be written to before", hint="Open the store again.")
+            )
+        if self._lock is not None:
+            return
+        with self._failures(self.path):
+            if self.path.is_dir() and not self.epochs():
+                self._check_empty()
+            for folder in (self.path, *(self.path / name for name in FOLDERS)):
+                if not folder.is_dir():
+                    self.disk.make_folder(folder)
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
+            os.close(handle)
+            who = f"process {holder}" if holder.isdigit() else "another process"
+            if holder == str(os.getpid()):
+                who = f"another database of this process ({holder})"
+            hint = "A store has one writer at a time: close that one first. Reading is possible meanwhile."
+            raise StateError(Diagnostic("E603", f"`{self.path}` is being written by {who}", hint=hint)) from None
+        self._lock = handle
+        try:
+            with self._failures(self.path / "lock"):
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, str(os.getpid()).encode(), 0)
+            self._recover()
+        except BaseException:
+            self.unlock()
+            raise
+
+    def unlock(self) -> None:
+        """Stop being the writer."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _recover(self) -> None:
+        """Write what a new store needs; remove what a writer that died left behind."""
+        with self._failures(self.path):
+            epochs = self.epochs()
+            if epochs:
+                self._check_format()
+            else:
+                self.disk.write(self.path / "FORMAT", f"sempre store {FORMAT}\n".encode())
+                self.disk.sync_folder(self.path)
+                self.disk.sync_folder(self.path.absolute().parent)
+            current = epochs[-1] if epochs else -1
+            for path in self._leftovers(current):
+                logger.info("removing %s, which a writer left behind", path, extra={"store": str(self.path)})
+                self.disk.remove(path)
+
+    def _check_empty(self) -> None:
+        """Refuse to make a store among other things, or of one that a later version has begun."""
+        others = sorted(set(_names(self.path)) - {"FORMAT", "lock", *FOLDERS})
+        if others:
+            hint = "Give a directory that is empty or not there yet."
+            message = f"`{self.path}` is no store, and has other things in it: `{others[0]}`"
+            raise StateError(Diagnostic("E612", message, hint=hint))
+        path = self.path / "FORMAT"
+        match = _FORMAT.fullmatch(path.read_bytes()) if path.exists() else None
+        if match and int(match[1]) != FORMAT:
+            raise unknown_format(path, match[1].decode())
+
+    def _leftovers(self, current: int) -> Iterator[Path]:
+        for folder in FOLDERS:
+            for name in _names(self.path / folder):
+                match = _NUMBERED.fullmatch(name)
+                if name.startswith(".") or (match and int(match[1]) > current):
+                    yield self.path / folder / name
+
+    @contextmanager
+    def _failures(self, path: Path) -> Iterator[None]:
+        """Turn what the file system says into an error of ours."""
+        try:
+            yield
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            where = error.filename or path
+            hint = "The last epoch is intact. Make room, or repair what is wrong there, and apply the changes again."
+            raise StateError(Diagnostic("E606", f"cannot write `{where}`: {reason}", hint=hint)) from error
+
+    # ------------------------------------------------------------------------------------------------- commit
+
+    def commit(self, manifest: Manifest, program: str | None, contents: Mapping[str, Content]) -> Manifest:
+        """Make an epoch durable, all of it or nothing.
+
+        `manifest` has the pieces before it, `contents` what it adds, `program` is its text if that is new.
+        """
+        assert self._lock is not None, "only the writer commits"
+        draft = Draft(self, manifest.epoch)
+        try:
+            with self._failures(self.path):
+                stored = manifest.program if program is None else draft.program(program)
+                pieces, piece = self._merged(manifest, contents)
+                if files := draft.files(piece.contents):
+                    pieces = (*pieces, Piece(piece.first, manifest.epoch, files))
+                done = replace(manifest, program=stored, pieces=pieces)
+                draft.publish(done)
+        except BaseException:
+            draft.give_up()
+            raise
+        return done
+
+    def _merged(self, manifest: Manifest, contents: Mapping[str, Content]) -> tuple[tuple[Piece, ...], NewPiece]:
+        """The pieces that stay as they are, and the one to write: what is new, with pieces that are to be merged."""
+        pieces, new = manifest.pieces, NewPiece(manifest.epoch, contents)
+        while (count := due([*(piece.rows for piece in pieces), new.rows])) > 1:
+            tail = pieces[1 - count :]
+            new = NewPiece(tail[0].first, merged(tail, new.contents, self.read))
+            pieces = pieces[: 1 - count]
+        return pieces, new
+
+    def drop_epoch(self, epoch: int) -> None:
+        """Forget an epoch; its files stay."""
+        with self._failures(self.path):
+            self.disk.remove(self._manifest_path(epoch))
+
+    def drop_files(self, named: set[str]) -> None:
+        """Remove the files that nothing names."""
+        with self._failures(self.path):
+            self.disk.sync_folder(self.path / "epochs")
+            for folder in ("programs", "log", "segments"):
+                for name in _names(self.path / folder):
+                    if f"{folder}/{name}" not in named:
+                        self.disk.remove(self.path / folder / name)
+
+    def broken(self) -> None:
+        """Nobody knows what is on the disk: refuse to write until the store was opened again."""
+        self._broken = True
+        self.unlock()
+
+
+class Draft:
+    """The files of an epoch that is being committed."""
+
+    def __init__(self, store: Store, epoch: int) -> None:
+        self._store = store
+        self._epoch = epoch
+        self._written: list[Path] = []
+        self._folders: set[Path] = set()
+        self._number = 0
+        # A commit that replaces a manifest must not take the names of the files it replaces.
+        taken = [name for folder in ("log", "segments") for name in _names(store.path / folder)]
+        mine = [int(name.split(".")[1]) for name in taken if name.startswith(f"{epoch:010d}.")]
+        self._number = max(mine, default=-1) + 1
+
+    def files(self, contents: Mapping[str, Content]) -> tuple[StoredFile, ...]:
+        """Write sets; those that are small together, the others one by one."""
+        small = {name: content for name, content in contents.items() if len(content) and is_shared(content)}
+        large = {name: content for name, content in contents.items() if not is_shared(content)}
+        files = []
+        if small:
+            holds = {name: len(content) for name, content in small.items()}
+            files.append(self._write(f"log/{self._name()}.parquet", log(small), holds))
+        for name, content in large.items():
+            slug = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
+            files.append(self._write(f"segments/{self._name()}.{slug}.parquet", segment(content), {name: len(content)}))
+        return tuple(files)
+
+    def program(self, text: str) -> StoredFile:
+        return self._write(f"programs/{self._epoch:010d}.dl", text.encode("utf-8"), {})
+
+    def _name(self) -> str:
+        number, self._number = self._number, self._number + 1
+        return f"{self._epoch:010d}.{number}"
+
+    def _write(self, name: str, data: Any, holds: Mapping[str, int]) -> StoredFile:
+        path = self._store.path / name
+        self._written.append(path)
+        self._folders.add(path.parent)
+        self._store.disk.write(path, data)
+        return StoredFile(name, len(memoryview(data)), checksum(data), holds)
+
+    def publish(self, manifest: Manifest) -> None:
+        """The commit itself."""
+        disk, path = self._store.disk, self._store._manifest_path(manifest.epoch)
+        for folder in sorted(self._folders):
+            disk.sync_folder(folder)
+        temporary = path.parent / f".{manifest.epoch:010d}.tmp"
+        replaces = path.exists()
+        self._written.append(temporary)
+        disk.write(temporary, to_bytes(manifest))
+        disk.rename(temporary, path)
+        self._written.pop()
+        if replaces:
+            # Old and new are the same state; whichever a crash leaves, what it names is there.
+            self._written.clear()
+        else:
+            self._written.append(path)
+        disk.sync_folder(path.parent)
+
+    def give_up(self) -> None:
+        """Remove what was written, the manifest first."""
+        try:
+            for path in reversed(self._written):
+                self._store.disk.remove(path)
+        except OSError:
+            self._store.broken()

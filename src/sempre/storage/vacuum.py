@@ -1,0 +1,91 @@
+"""Drops past epochs, puts the current one into one piece, and numbers its symbols anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from sempre.analysis.model import CheckedProgram, Kind
+from sempre.storage.blocks import Block, Content, Texts
+from sempre.storage.manifest import Manifest
+from sempre.storage.pieces import Reader
+from sempre.storage.store import Store
+
+# Sets whose rows begin with an iteration.
+_ITERATED = ("count", "new")
+
+
+def vacuum(store: Store, program: CheckedProgram, keep: int) -> tuple[int, int]:
+    """Keep the last `keep` epochs; returns how many bytes were freed, and how many are left.
+
+    `program` is that of the current epoch. With one epoch to keep, its state is rewritten.
+    """
+    before = used(store)
+    if keep == 1:
+        _rewrite(store, program)
+    kept = store.epochs()[-keep:]
+    # Manifests go first: what is left of the others, should this be cut short, names files that are there.
+    for epoch in store.epochs()[:-keep]:
+        store.drop_epoch(epoch)
+    named = {file.path for epoch in kept for file in store.manifest(epoch).files}
+    store.drop_files(named)
+    after = used(store)
+    return before - after, after
+
+
+def used(store: Store) -> int:
+    """The size of all files."""
+    return sum(
+        path.stat().st_size
+        for folder in ("programs", "log", "segments", "epochs")
+        for path in (store.path / folder).iterdir()
+    )
+
+
+def _rewrite(store: Store, program: CheckedProgram) -> None:
+    manifest = store.manifest()
+    reader = Reader(manifest.pieces, store.read)
+    contents = {name: total for name in reader.names() if len(total := reader.total(name))}
+    draft = replace(manifest, pieces=())
+    # Records of all types with as many fields share a table: a code in one may be a symbol here and a number there.
+    if not any(type_.kind is Kind.RECORD for type_ in program.types.values()):
+        contents, draft = _renumbered(contents, draft, program)
+    store.commit(draft, None, contents)
+
+
+def _renumbered(
+    contents: Mapping[str, Content], manifest: Manifest, program: CheckedProgram
+) -> tuple[dict[str, Content], Manifest]:
+    """The same state with symbols numbered without gaps. Their order stays, and so rows stay sorted."""
+    symbols = contents.get("symbols")
+    if not isinstance(symbols, Texts):
+        return dict(contents), manifest
+    taken = np.zeros(len(symbols), np.bool_)
+    for name, content in contents.items():
+        for column in _symbol_columns(name, content, program):
+            taken[column] = True
+    if taken.all():
+        return dict(contents), manifest
+    codes = np.cumsum(taken, dtype=np.int64) - 1
+    renumbered: dict[str, Content] = {}
+    for name, content in contents.items():
+        if isinstance(content, Block):
+            mine = {id(column) for column in _symbol_columns(name, content, program)}
+            columns = [codes[column] if id(column) in mine else column for column in content.columns]
+            renumbered[name] = Block(columns, content.weights, len(content))
+    left = [text for text, is_taken in zip(symbols.texts, taken.tolist(), strict=True) if is_taken]
+    if left:
+        renumbered["symbols"] = Texts(left)
+    lists = {**manifest.lists, "symbols": len(left)}
+    return renumbered, replace(manifest, generation=manifest.generation + 1, lists=lists)
+
+
+def _symbol_columns(name: str, content: Content, program: CheckedProgram) -> list[np.ndarray]:
+    kind, slash, relation = name.partition("/")
+    if not slash or not isinstance(content, Block) or relation not in program.relations:
+        return []
+    columns = content.columns[1:] if kind in _ITERATED else content.columns
+    kinds = program.relations[relation].kinds
+    return [column for column, kind_ in zip(columns, kinds, strict=True) if kind_ is Kind.SYMBOL]

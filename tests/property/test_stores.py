@@ -1,0 +1,87 @@
+"""A database that is closed and opened again, vacuumed, opened with another strategy: equals the oracle throughout."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+import sempre
+from sempre.durable import check_files, vacuum
+from sempre.lang.printer import to_text
+from sempre.storage import blocks, pieces
+from tests.engine import STRATEGIES, Truth, compare, lists, truths, unhurried
+from tests.memories import check_memories
+from tests.property.programs import Case, random_case
+
+pytestmark = pytest.mark.oracle
+
+
+@pytest.fixture(autouse=True)
+def small_pieces() -> Iterator[None]:
+    """Segments and merges, with a few rows already."""
+    with mock.patch.object(blocks, "SHARED_ROWS", 4), mock.patch.object(pieces, "MERGED_PIECES", 3):
+        yield
+
+
+def check_past(program: sempre.Program, store: Path, expected: list[Truth], rng: random.Random) -> None:
+    """Any epoch that is still there reads as it was."""
+    with sempre.Database(program, store=store) as db:
+        assert db._keeper is not None
+        epoch = rng.choice(db._keeper.store.epochs())
+        with db.at_epoch(epoch) as past:
+            compare(past, expected[epoch].facts, f"at epoch {epoch}")
+            assert past.verify().ok
+
+
+def check_case(case: Case, folder: Path, rng: random.Random, strategies: tuple[str, ...]) -> int:
+    """Every epoch in a database that is opened for it, or that goes on; returns how many counters were compared."""
+    program, store = sempre.Program(to_text(case.program)), folder / "store"
+    epochs = [(case.facts, {}), *case.updates]
+    expected = truths(case.program, epochs)
+    compared = 0
+    db = sempre.Database(program, store=store, strategy=rng.choice(strategies))
+    with unhurried():
+        for number, (insert, delete) in enumerate(epochs, 1):
+            db.apply(insert=lists(insert), delete=lists(delete))
+            if rng.random() < 0.7:
+                db.close()
+                if rng.random() < 0.3:
+                    vacuum(store, keep=rng.randint(1, 2))
+                if rng.random() < 0.3:
+                    check_past(program, store, expected, rng)
+                db = sempre.Database(program, store=store, strategy=rng.choice(strategies))
+            where = f"after epoch {number}\n{to_text(case.program)}"
+            assert db.epoch == number
+            compare(db, expected[number].facts, where)
+            compared += check_memories(db, expected[number], where)
+            assert db.verify().ok, db.verify()
+        db.close()
+    check_files(store)
+    return compared
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_one_strategy(strategy: str, tmp_path: Path) -> None:
+    compared = 0
+    for seed in range(6):
+        rng = random.Random(f"{strategy} {seed}")
+        compared += check_case(random_case(rng), tmp_path / str(seed), rng, (strategy,))
+    assert (compared > 0) == (strategy not in ("recompute", "dred", "bf"))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_strategy_after_any_other(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    check_case(random_case(rng), tmp_path, rng, STRATEGIES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(1_000, 3_000, 50))
+def test_many_more(start: int, tmp_path: Path) -> None:
+    for seed in range(start, start + 50):
+        rng = random.Random(seed)
+        check_case(random_case(rng), tmp_path / str(seed), rng, STRATEGIES)

@@ -1,0 +1,111 @@
+"""The commands on stores: what they print and how they end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sempre.cli import main
+
+PROGRAM = """
+.decl edge(x: symbol, y: number)
+.input edge
+.decl big(x: symbol)
+big(x) :- edge(x, y), y > 10.
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.dl").write_text(PROGRAM)
+    (tmp_path / "facts").mkdir()
+    (tmp_path / "facts" / "edge.facts").write_text("a\t5\nb\t50\n")
+    (tmp_path / "c.txt").write_text('+edge("c, d", 11).\ncommit.\n-edge("b", 50).\ncommit.\n')
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def test_from_init_to_migrate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "init", "s", "p.dl", "-F", "facts")
+    assert (code, out.split(" (")[0]) == (0, "epoch 0: edge +2 -0, big +1 -0")
+    code, out, _ = run(capsys, "whatif", "s", "c.txt")
+    assert code == 0
+    assert '  +big("c, d")\n' in out
+    assert run(capsys, "query", "s", "big(X)") == (0, "X\nb\n", "")
+    code, out, _ = run(capsys, "apply", "s", "c.txt")
+    assert [line.split(" (")[0] for line in out.splitlines()] == [
+        "epoch 1: edge +1 -0, big +1 -0",
+        "epoch 2: edge +0 -1, big +0 -1",
+    ]
+    assert run(capsys, "query", "s", "big(X)") == (0, 'X\n"c, d"\n', "")
+    assert run(capsys, "query", "s", "big(X)", "--epoch", "0") == (0, "X\nb\n", "")
+    assert run(capsys, "query", "s", 'edge("a", 5)') == (0, "true\n", "")
+    assert run(capsys, "query", "s", 'edge("a", 6)') == (0, "false\n", "")
+    assert run(capsys, "verify", "s")[:2] == (0, "ok: epoch 2, 2 relations, 3 facts, 0 counters\n")
+    code, out, _ = run(capsys, "history", "s")
+    assert [line.split("\t")[0::2][:2] for line in out.splitlines()] == [["0", "init"], ["1", "apply"], ["2", "apply"]]
+    code, out, _ = run(capsys, "history", "s", "--metrics")
+    assert 'sempre_facts{relation="edge"} 2\n' in out
+    code, out, _ = run(capsys, "vacuum", "s")
+    assert out.startswith("freed ")
+    assert run(capsys, "query", "s", "big(X)", "--epoch", "0")[0] == 1
+    (folder / "p2.dl").write_text(PROGRAM.replace("> 10", "> 2"))
+    code, out, _ = run(capsys, "migrate", "s", "p2.dl")
+    assert code == 0
+    assert "rule removed: big(x) :- edge(x, y), y > 10.\n" in out
+    assert out.endswith("epoch 3: edge 2, big 2\n")
+    assert run(capsys, "migrate", "s", "p2.dl")[1] == "nothing to do: the rules, relations and facts are the same\n"
+
+
+def test_init_without_facts_takes_what_is_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, error = run(capsys, "init", "s", "p.dl")
+    assert (code, out.split(" (")[0]) == (0, "epoch 0: nothing changed")
+    assert error.startswith("note: not here, and taken as empty: edge.facts\n")
+    (folder / "edge.facts").write_text("z\t99\n")
+    code, out, error = run(capsys, "init", "t", "p.dl")
+    assert (code, out.split(" (")[0], error) == (0, "epoch 0: edge +1 -0, big +1 -0", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["init", "s", "p.dl"], 1, "error[E611]: `s` is a store already"),
+        (["init", "t", "p.dl", "-F", "nowhere"], 1, "error[E501]: file `nowhere/edge.facts`"),
+        (
+            ["init", "facts", "p.dl", "-F", "facts"],
+            1,
+            "error[E612]: `facts` is no store, and has other things in it: `edge.facts`",
+        ),
+        (["init", "s3://b/s", "p.dl"], 1, "error[E608]: a store cannot be kept at `s3://b/s`"),
+        (["apply", "t", "c.txt"], 1, "error[E601]: `t` is not there"),
+        (["apply", "facts", "c.txt"], 1, "error[E601]: `facts` has no store in it"),
+        (["apply", "s", "none.txt"], 1, "error[E501]: file `none.txt` does not exist"),
+        (["apply", "s"], 2, "error: the following arguments are required: FILE_OR_DIR"),
+        (["query", "s", "big(X"], 1, "error[E101]"),
+        (["query", "s", "bug(X)"], 1, "error[E500]: no relation is called `bug`"),
+        (["query", "s", "big(X, Y)"], 1, "error[E502]: `big` has 1 columns, not 2"),
+        (["query", "s", "big(X)", "--epoch", "9"], 1, "error[E607]: `s` does not have epoch 9"),
+        (["query", "s", "big(X)", "--epoch", "x"], 2, "error: argument --epoch: `x` is not a number from 0"),
+        (["vacuum", "s", "--keep", "0"], 2, "error: argument --keep: `0` is not a number from 1"),
+    ],
+)
+def test_mistakes(
+    arguments: list[str], code: int, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, "init", "s", "p.dl", "-F", "facts")[0] == 0
+    found, _, error = run(capsys, *arguments)
+    assert (found, error[: len(message)]) == (code, message)
+
+
+def test_a_script_with_a_mistake_applies_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "init", "s", "p.dl", "-F", "facts")[0] == 0
+    (folder / "bad.txt").write_text('+edge("x", 1).\ncommit.\n+edge("y", 2).\n')
+    assert run(capsys, "apply", "s", "c.txt", "bad.txt")[0] == 1
+    assert len(run(capsys, "history", "s")[1].splitlines()) == 1
