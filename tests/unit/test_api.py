@@ -356,7 +356,7 @@ def test_progress_is_told_and_may_stop_an_epoch() -> None:
         if len(seen) > 5:
             raise KeyboardInterrupt
 
-    db = sempre.Database(REACH, progress=watch)
+    db = sempre.Database(REACH, modules="off", progress=watch)
     db.apply(insert={"edge": [("a", "b")]})
     before = len(seen)
     with pytest.raises(KeyboardInterrupt):
