@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import resource
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -32,7 +34,7 @@ from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, DataError, ProgramError, StateError
-from sempre.engine import STRATEGIES, Engine, EpochResult, Progress
+from sempre.engine import STRATEGIES, Engine, EpochResult, Progress, Snapshot
 from sempre.ingest import encode_rows, is_spark_frame
 from sempre.lang.parser import parse, parse_atom
 from sempre.plan.equivalence import close_equivalences
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sempre.spark.border import Border
+    from sempre.spark.operations import Operations
+    from sempre.spark.streams import BatchReport, Maintenance
     from sempre.verify import Verification
 
 
@@ -272,6 +276,9 @@ class Database:
         self._backend = LocalBackend(checked, threads)
         self._engine = Engine(checked, self._backend, strategy, progress)
         self._decoder = Decoder(self._backend.values, checked.types)
+        # Epochs come one after the other, also from streams; readers never wait: a snapshot does not change.
+        self._writing = threading.RLock()
+        self._streams: list[Maintenance] = []
         self._closed = False
 
     # ------------------------------------------------------------------------------------------------- epochs
@@ -298,9 +305,13 @@ class Database:
     def materialise(self, tables: Mapping[str, Any] | None = None) -> ChangeSet:
         """Epoch 0: the program's own facts, and these tables. Can only be the first thing that happens."""
         self._open()
+        with self._writing:
+            return self._materialise(tables or {})
+
+    def _materialise(self, tables: Mapping[str, Any]) -> ChangeSet:
         if self._engine.snapshot.epoch >= 0:
             raise StateError("the database is materialized already", hint="Use apply() for further facts.")
-        encoded = self._encode_all(tables or {})
+        encoded = self._encode_all(tables)
         for name, (columns, size) in self._program_facts().items():
             mine = encoded.get(name)
             if mine is None:
@@ -328,8 +339,9 @@ class Database:
         self._materialized()
         transaction = Transaction(self)
         yield transaction
-        insert, delete = self._last_wins(transaction.operations)
-        transaction.changes = self._finish(insert, delete)
+        with self._writing:
+            insert, delete = self._last_wins(transaction.operations)
+            transaction.changes = self._finish(insert, delete)
 
     def _last_wins(self, operations: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Rows to insert and to delete, when the last operation on each row decides."""
@@ -345,20 +357,40 @@ class Database:
                 other[name] = backend.difference(other[name], backend.version(rows))
         return insert, delete
 
-    def _apply(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> ChangeSet:
+    def _apply(
+        self,
+        insert: Mapping[str, Any],
+        delete: Mapping[str, Any],
+        batch: tuple[str, int] | None = None,
+        publish: Callable[[int, ChangeSet], None] | None = None,
+    ) -> ChangeSet:
         backend = self._backend
-        backend.fit({name: columns for name, (columns, _) in insert.items()})
-        if self._engine.is_empty:
-            self._engine.reset()
-        plus = {name: backend.rows(name, *encoded) for name, encoded in insert.items()}
-        minus = {name: backend.rows(name, *encoded) for name, encoded in delete.items()}
-        return self._finish(plus, minus)
+        with self._writing:
+            backend.fit({name: columns for name, (columns, _) in insert.items()})
+            if self._engine.is_empty:
+                self._engine.reset()
+            plus = {name: backend.rows(name, *encoded) for name, encoded in insert.items()}
+            minus = {name: backend.rows(name, *encoded) for name, encoded in delete.items()}
+            return self._finish(plus, minus, batch, publish)
 
-    def _finish(self, plus: Mapping[str, Any], minus: Mapping[str, Any]) -> ChangeSet:
-        result = self._engine.apply(plus, minus)
-        return self._change_set(result)
+    def _finish(
+        self,
+        plus: Mapping[str, Any],
+        minus: Mapping[str, Any],
+        batch: tuple[str, int] | None = None,
+        publish: Callable[[int, ChangeSet], None] | None = None,
+    ) -> ChangeSet:
+        made: list[ChangeSet] = []
 
-    def _change_set(self, result: EpochResult) -> ChangeSet:
+        def before_commit(snapshot: Snapshot, result: EpochResult) -> None:
+            made.append(self._change_set(result, snapshot.epoch))
+            if publish is not None:
+                publish(snapshot.epoch, made[0])
+
+        self._engine.apply(plus, minus, batch, before_commit)
+        return made[0]
+
+    def _change_set(self, result: EpochResult, epoch: int) -> ChangeSet:
         relations = self.program.relations
 
         def table(name: str, side: str) -> Any:
@@ -383,7 +415,7 @@ class Database:
             result.ignored_deletions,
             self._made_border.by_position() if self._made_border else (),
         )
-        names, epoch = tuple(relations), self._engine.snapshot.epoch
+        names = tuple(relations)
 
         def frame(changes: ChangeSet, name: str) -> Any:
             if name not in relations:
@@ -425,7 +457,8 @@ class Database:
         from sempre.verify import verify
 
         self._materialized()
-        return verify(self._engine, self._decoder)
+        with self._writing:
+            return verify(self._engine, self._decoder)
 
     def _encode_constants(self, relation: Relation, column: int, value: Any) -> int:
         from sempre.ingest import encode_value
@@ -447,6 +480,92 @@ class Database:
         views = [self[name] for name in names or self.program.relations]
         return self._border().register([(view.relation, view.to_arrow()) for view in views], prefix)
 
+    # ------------------------------------------------------------------------------------------------- streams
+
+    def maintain(
+        self,
+        stream: DataFrame,
+        relation: str | None = None,
+        *,
+        relation_column: str = "relation",
+        operation: str | None = None,
+        order: str | None = None,
+        checkpoint: str | Path | None = None,
+        name: str | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        keep_batches: bool = False,
+        trust_checkpoint: bool = False,
+        feed: str | Path | None = None,
+        on_changes: Callable[[ChangeSet], None] | None = None,
+    ) -> Maintenance:
+        """Keep the database current with a stream of changes; every micro-batch is an epoch, applied once.
+
+        Parameters
+        ----------
+        stream
+            A streaming DataFrame, classic or Connect; the columns of relations are found in it by name.
+        relation, relation_column
+            The relation it changes; without it, the column that names it in every row.
+        operation
+            The column with `insert` or `delete`, `+` or `-`; `_change_type` or `operation` if the stream has one of
+            these. Without any, a stream with a `relation` inserts.
+        order
+            The column that orders the operations of a batch: the last one on a fact wins. Without it a batch deletes
+            first and then inserts. Delta's `_commit_version` is taken if the operations are Delta's.
+        checkpoint, name, trigger
+            Spark's: where the stream remembers what it has read, its name, and arguments of `trigger`.
+        keep_batches
+            Keep every batch in the folder of the checkpoint, so that a new database can be brought up to date from
+            there. Always so on Spark Connect.
+        trust_checkpoint
+            Take a stream up in the middle: the database holds all that came before.
+        feed
+            A folder for the changes: `FEED/EPOCH/RELATION.parquet`, complete before the epoch can be seen.
+        on_changes
+            Called with the changes of every epoch, before it can be seen; if it raises, the epoch has not happened.
+        """
+        from sempre.spark.streams import Columns, Maintenance, StreamOptions, Target
+
+        self._materialized()
+        if relation is not None and relation not in self.program.relations:
+            raise self._unknown(relation)
+        columns = Columns(relation, relation_column, operation, order)
+        folder = None if checkpoint is None else str(checkpoint)
+        options = StreamOptions(
+            columns, folder, name, trigger, keep_batches, trust_checkpoint, feed, on_changes
+        )  # fmt: skip
+        target = Target(self.program.checked, self._last_batch, self._take_batch)
+        self._streams.append(Maintenance(target, stream, options))
+        return self._streams[-1]
+
+    def _last_batch(self, stream: str) -> int:
+        return self._engine.snapshot.batches.get(stream, -1)
+
+    def _take_batch(
+        self,
+        operations: Mapping[str, Operations],
+        batch: tuple[str, int],
+        publish: Callable[[int, ChangeSet], None],
+    ) -> BatchReport:
+        """One epoch of the operations in a batch."""
+        from sempre.spark.operations import last_operations
+        from sempre.spark.streams import BatchReport
+
+        self._open()
+        started = time.perf_counter()
+        insert: dict[str, Any] = {}
+        delete: dict[str, Any] = {}
+        for name, given in operations.items():
+            columns, _ = self._encode(name, given.table)
+            for rows, side in zip(last_operations(columns, given.inserts, given.ranks), (insert, delete), strict=True):
+                if rows.size:
+                    side[name] = ([column[rows] for column in columns], rows.size)
+        with self._writing:
+            report = self._apply(insert, delete, batch, publish).report
+            epoch = self._engine.snapshot.epoch
+        size = sum(given.inserts.size for given in operations.values())
+        return BatchReport(batch[1], epoch, size, time.perf_counter() - started, report.added, report.removed)
+
     # -------------------------------------------------------------------------------------------------- inside
 
     def _border(self) -> Border:
@@ -457,7 +576,9 @@ class Database:
         return self._made_border
 
     def close(self) -> None:
-        """Give back threads and memory; the database cannot be used afterwards."""
+        """Stop streams, give back threads and memory; the database cannot be used afterwards."""
+        while self._streams:
+            self._streams.pop().stop()
         self._closed = True
         self._backend.close()
 
@@ -477,7 +598,9 @@ class Database:
         """Make sure that epoch 0 has happened."""
         self._open()
         if self._engine.snapshot.epoch < 0:
-            self.materialise()
+            with self._writing:  # another thread may have been quicker
+                if self._engine.snapshot.epoch < 0:
+                    self._materialise({})
 
     def _version(self, name: str) -> Any:
         self._open()

@@ -129,9 +129,16 @@ class Engine:
         self.snapshot = replace(self.snapshot, epoch=before.epoch, batches=before.batches)
 
     def apply(
-        self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], batch: tuple[str, int] | None = None
+        self,
+        insert: Mapping[str, Rows],
+        delete: Mapping[str, Rows],
+        batch: tuple[str, int] | None = None,
+        before_commit: Callable[[Snapshot, EpochResult], None] | None = None,
     ) -> EpochResult:
-        """One epoch: delete first, then insert; everything or nothing. `batch` is the stream and batch it comes from."""
+        """One epoch: delete first, then insert; everything or nothing. `batch` is the stream and batch it comes from.
+
+        `before_commit` sees the epoch before anybody else does; if it raises, the epoch has not happened.
+        """
         started = time.perf_counter()
         instances = self.backend.instances
         before = self._fitted(self.snapshot)
@@ -154,9 +161,9 @@ class Engine:
                 reports.append(report)
         explicit = self._shared(pending.explicit, work.new)
         batches = before.batches if batch is None else {**before.batches, batch[0]: batch[1]}
-        self.snapshot = Snapshot(before.epoch + 1, False, work.new, explicit, memories, batches)
+        snapshot = Snapshot(before.epoch + 1, False, work.new, explicit, memories, batches)
         why = "first materialization" if before.blank else "; ".join(work.notes) or f"maintained by {self.strategy}"
-        return EpochResult(
+        result = EpochResult(
             work.changes,
             self.strategy,
             why,
@@ -166,6 +173,10 @@ class Engine:
             pending.ignored_insertions,
             pending.ignored_deletions,
         )
+        if before_commit is not None:
+            before_commit(snapshot, result)
+        self.snapshot = snapshot
+        return result
 
     def _fitted(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with room for the values of this epoch."""
