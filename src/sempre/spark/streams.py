@@ -89,9 +89,11 @@ class Maintenance:
         self._started = threading.Event()
         self._stopping = False
         self._busy = threading.Lock()
+        self._applying = 0  # the thread that applies a batch
         self._error: BaseException | None = None
         self._last: BatchReport | None = None
         self._thread: threading.Thread | None = None
+        self._inbox: Inbox | None = None
         self.query = self._start(df)
 
     def _start(self, df: DataFrame) -> StreamingQuery:
@@ -110,10 +112,12 @@ class Maintenance:
         if options.trust_checkpoint:
             message = "kept batches are applied from the first on: there is nothing to trust the checkpoint for"
             raise StateError(Diagnostic("E650", message, hint="leave trust_checkpoint out"))
-        inbox = Inbox(df.sparkSession, f"{_located(options.checkpoint)}/inbox", df.schema)
-        query = writer.foreachBatch(keeper(inbox.folder)).start()
+        self._inbox = Inbox(df.sparkSession, f"{_located(options.checkpoint)}/inbox", df.schema)
+        query = writer.foreachBatch(keeper(self._inbox.folder)).start()
         self._stream = str(query.id)
-        self._thread = threading.Thread(target=self._follow, args=(query, inbox), name="sempre-stream", daemon=True)
+        self._thread = threading.Thread(
+            target=self._follow, args=(query, self._inbox), name="sempre-stream", daemon=True
+        )
         self._thread.start()
         return query
 
@@ -154,8 +158,9 @@ class Maintenance:
         """Wait until everything that the source has now is in the database; raises what ended the stream."""
         with contextlib.suppress(Exception):  # the query's failure is told below, in our words
             self.query.processAllAvailable()
-        if self._thread is not None:
-            while self.is_active and not self._is_drained():
+        if self._thread is not None:  # Spark is done with a batch when it is kept
+            assert self._inbox is not None
+            while self.is_active and self._inbox.is_kept(self._target.last_batch(self._stream) + 1):
                 self._wait(POLL_SECONDS)
         self._raise()
 
@@ -163,8 +168,11 @@ class Maintenance:
         """End the stream, after the batch that is being applied now; its database stays open."""
         self.exception()  # what has ended it already stays known
         self._stopping = True
+        if self._applying == threading.get_ident():  # called by `on_changes`: the query waits for that to return
+            threading.Thread(target=self.query.stop, name="sempre-stop", daemon=True).start()
+            return
         self.query.stop()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self._thread is not None:
             self._thread.join()
         with self._busy:
             pass  # a stopped query does not wait for the function that it called
@@ -196,11 +204,14 @@ class Maintenance:
         with self._busy:
             if self._stopping or self._error is not None:
                 raise StateError(STOPPED)
+            self._applying = threading.get_ident()
             try:
                 self._take(df, batch)
             except BaseException as error:
                 self._error = error
                 raise
+            finally:
+                self._applying = 0
 
     def _take(self, df: DataFrame, batch: int) -> None:
         last = self._target.last_batch(self._stream)
@@ -247,13 +258,6 @@ class Maintenance:
         progress = query.lastProgress
         if progress is not None and int(progress["batchId"]) > batch and not inbox.is_kept(batch):
             raise StateError(_gap(batch - 1, int(progress["batchId"])))
-
-    def _is_drained(self) -> bool:
-        progress = self.query.lastProgress
-        wanted = -1 if progress is None else int(progress["batchId"])
-        if progress is not None and not progress["numInputRows"]:
-            wanted -= 1  # an idle query tells of the batch to come
-        return self._target.last_batch(self._stream) >= wanted
 
 
 def _writer(df: DataFrame, options: StreamOptions) -> DataStreamWriter:
