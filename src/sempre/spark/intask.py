@@ -26,6 +26,7 @@ from sempre.maintain.planning import Plans
 from sempre.maintain.seminaive import Fixpoint, first_facts
 from sempre.results import Decoder
 from sempre.spark import ship
+from sempre.spark.failures import told
 from sempre.spark.frames import CASTS, finished, from_frame
 from sempre.spark.shares import Split, decide, why_not
 
@@ -231,4 +232,4 @@ def _no_round(round_: int, facts: int) -> None:
     """Nobody watches."""
 
 
-__all__ = ["Split", "close", "decide", "schema_of", "why_not"]
+__all__ = ["Split", "close", "decide", "schema_of", "told", "why_not"]
