@@ -23,54 +23,70 @@ _ready: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def ensure(spark: SparkSession) -> None:
-    """Let the tasks of a session import `sempre`: ask one of them, send the package if it cannot. Once per session."""
+    """Let the tasks of a session import this very `sempre`: ask one, send the package if it differs. Once per session."""
     with _lock:
         if spark in _ready:
             return
-        found = _asked(spark)
-        if not found:
+        mine = str(_fingerprinter()(PACKAGE))
+        if asked(spark) != mine:
             _send(spark)
-            found = _asked(spark)
-        version = str(sys.modules[PACKAGE].__version__)
-        if found != version:
-            said = f"have version {found} of it" if found else "cannot import it, though it was sent to them"
-            message = f"the tasks of this session {said}, and this is {PACKAGE} {version}"
-            raise BackendError(Diagnostic("E722", message, hint="install the same version where Spark runs Python"))
+            found = asked(spark)
+            if found != mine:
+                said = "have another one" if found else "cannot import it"
+                message = f"the tasks of this session {said}, though `{PACKAGE}` was sent to them"
+                hint = "install the same version where Spark runs Python, or none"
+                raise BackendError(Diagnostic("E722", message, hint=hint))
         _ready.add(spark)
 
 
-def _asked(spark: SparkSession) -> str:
-    """The version of the package in a task; empty if there is none."""
-    df = spark.range(1).mapInArrow(_question(), "version string")
+def asked(spark: SparkSession) -> str:
+    """The fingerprint of the package in a task; empty if there is none."""
+    name, fingerprint = PACKAGE, _fingerprinter()
+
+    def answer(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"found": [fingerprint(name)]})
+
+    df = spark.range(1).mapInArrow(answer, "found string")
     return str(df.toArrow().column(0)[0].as_py())
 
 
-def _question() -> Callable[[Iterator[Any]], Iterator[Any]]:
-    name = PACKAGE
+def _fingerprinter() -> Callable[[str], str]:
+    """A function from the name of a package to what its source says, in short; it needs nothing of this module.
 
-    def question(batches: Iterator[Any]) -> Iterator[Any]:
+    Functions inside of functions travel whole, so that a task can be asked for a package that it lacks.
+    """
+
+    def fingerprint(name: str) -> str:
+        import hashlib
         import importlib
-
-        import pyarrow as pa
+        import importlib.resources
 
         try:
-            version = importlib.import_module(name).__version__
+            importlib.import_module(name)
         except ImportError:
-            version = ""
-        for _ in batches:
-            yield pa.RecordBatch.from_pydict({"version": [version]})
+            return ""
+        found = hashlib.sha256()
+        todo = [importlib.resources.files(name)]
+        while todo:
+            for path in sorted(todo.pop().iterdir(), key=lambda path: path.name):
+                if path.is_dir() and path.name != "__pycache__":
+                    todo.append(path)  # noqa: PERF401  # the list is being read
+                elif path.name.endswith(".py"):
+                    found.update(path.name.encode() + path.read_bytes())
+        return found.hexdigest()
 
-    # Pickled by value, or the task would need what it asks for.
-    question.__module__ = "__main__"
-    return question
+    return fingerprint
 
 
 def _send(spark: SparkSession) -> None:
     home = Path(str(sys.modules[PACKAGE].__file__)).parent
-    version = sys.modules[PACKAGE].__version__
+    version = _fingerprinter()(PACKAGE)[:12]
     with tempfile.TemporaryDirectory(prefix="sempre-") as folder:
         staged = Path(folder) / "package"
         shutil.copytree(home, staged / PACKAGE, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"))
-        # The name has the version: Spark refuses another file of the same name.
+        # The name says what is in it: Spark refuses another file of the same name.
         archive = shutil.make_archive(str(Path(folder) / f"{PACKAGE}-{version}"), "zip", staged)
         spark.addArtifacts(archive, pyfile=True)
