@@ -23,7 +23,7 @@ _ready: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def ensure(spark: SparkSession) -> None:
-    """Let the tasks of a session import this very `sempre`: ask one, send the package if it differs. Once per session."""
+    """Let the tasks of a session import this very package: ask one, send it if it has none or another. Done once."""
     with _lock:
         if spark in _ready:
             return
@@ -73,7 +73,7 @@ def _fingerprinter() -> Callable[[str], str]:
         while todo:
             for path in sorted(todo.pop().iterdir(), key=lambda path: path.name):
                 if path.is_dir() and path.name != "__pycache__":
-                    todo.append(path)  # noqa: PERF401  # the list is being read
+                    todo.append(path)
                 elif path.name.endswith(".py"):
                     found.update(path.name.encode() + path.read_bytes())
         return found.hexdigest()
