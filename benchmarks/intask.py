@@ -141,7 +141,8 @@ def text_strata(spark: Any, facts: str, program: str) -> int:
     for stratum in engine.program.strata:
         if not stratum.recursive:
             continue
-        split = intask.decide(engine.program, stratum, {name: len(db[name]) for name in db})
+        sizes = {name: len(db[name]) for name in db if name not in stratum.relations}
+        split = intask.decide(engine.program, stratum, sizes)
         assert split is not None
         print(f"  {', '.join(stratum.relations)}: {split.reason}")
         inputs = {name: db[name].to_arrow() for name in split.copied if name not in stratum.relations}
