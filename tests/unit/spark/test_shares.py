@@ -34,6 +34,7 @@ def last(text: str) -> tuple[CheckedProgram, Stratum]:
         ("p(x, z) :- p(x, y), p(y, w), e(w, z).", {}),
         ("p(y, x) :- p(x, y). p(x, z) :- p(x, y), p(y, z).", {}),
         ("p(x, z) :- p(x, y), p(y, z), x < z.", {}),
+        ("p(x, x) :- p(x, y), p(y, x).", {}),
         ("p(x + 1, y) :- p(x, y), x < 9.", {"p": (1,)}),
         ("p(1, z) :- p(1, y), e(y, z).", {}),  # a constant is not handed on
     ],
