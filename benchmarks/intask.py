@@ -4,7 +4,7 @@ python benchmarks/intask.py [--chains N] [--length N] [--only intask,loop,sql] [
 
 The graph is N chains of edges, so that the closure is known, every pair has one path, and Spark's `WITH RECURSIVE`,
 which removes no duplicates, can express it. `--large` is a graph of a million edges with 100,500,000 results, by
-tasks alone. `--text` closes the recursive strata of the program of the editing trace. Peak memory is of all processes together.
+tasks alone. `--text` closes the recursive strata of the program of the editing trace. Peak memory is of all processes.
 """
 
 from __future__ import annotations
