@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import resource
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from sempre.active.explain import FactHistory
     from sempre.active.inference import Cycle
     from sempre.spark.border import Border
+    from sempre.spark.operations import Operations
+    from sempre.spark.streams import BatchReport, Maintenance
     from sempre.storage.keeper import Keeper
     from sempre.verify import Verification
 
@@ -346,6 +350,9 @@ class Database:
             self._session = Session(self._engine)
         else:
             self._engine = Engine(checked, self._backend, strategy, progress, parts.modules, deferred=parts.deferred)
+        # Epochs come one after the other, also from streams; readers never wait: a snapshot does not change.
+        self._writing = threading.RLock()
+        self._streams: list[Maintenance] = []
         self._closed = False
         self._keeper: Keeper | None = None
         self._options = {"strategy": strategy, "modules": modules, "place": place, "threads": threads, "memory": memory}
@@ -379,9 +386,13 @@ class Database:
     def materialise(self, tables: Mapping[str, Any] | None = None) -> ChangeSet:
         """Epoch 0: the program's own facts, and these tables. Can only be the first thing that happens."""
         self._open()
+        with self._writing:
+            return self._materialise(tables or {})
+
+    def _materialise(self, tables: Mapping[str, Any]) -> ChangeSet:
         if self._engine.snapshot.epoch >= 0:
             raise StateError("the database is materialized already", hint="Use apply() for further facts.")
-        return self._apply(self._with_program_facts(tables or {}), {})
+        return self._apply(self._with_program_facts(tables), {})
 
     def _with_program_facts(self, tables: Mapping[str, Any]) -> dict[str, tuple[list[Any], int]]:
         encoded = self._encode_all(tables)
@@ -428,8 +439,9 @@ class Database:
         self._materialized()
         transaction = Transaction(self)
         yield transaction
-        insert, delete = self._last_wins(transaction.operations)
-        transaction.changes = self._finish(insert, delete)
+        with self._writing:
+            insert, delete = self._last_wins(transaction.operations)
+            transaction.changes = self._finish(insert, delete)
 
     def _last_wins(self, operations: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Rows to insert and to delete, when the last operation on each row decides."""
@@ -445,8 +457,15 @@ class Database:
                 other[name] = backend.difference(other[name], backend.version(rows))
         return insert, delete
 
-    def _apply(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> ChangeSet:
-        return self._finish(*self._rows(insert, delete))
+    def _apply(
+        self,
+        insert: Mapping[str, Any],
+        delete: Mapping[str, Any],
+        batch: tuple[str, int] | None = None,
+        publish: Callable[[int, ChangeSet], None] | None = None,
+    ) -> ChangeSet:
+        with self._writing:
+            return self._finish(*self._rows(insert, delete), batch, publish)
 
     def _rows(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         backend = self._backend
@@ -456,11 +475,27 @@ class Database:
         plus = {name: backend.rows(name, *encoded) for name, encoded in insert.items()}
         return plus, {name: backend.rows(name, *encoded) for name, encoded in delete.items()}
 
-    def _finish(self, plus: Mapping[str, Any], minus: Mapping[str, Any]) -> ChangeSet:
+    def _finish(
+        self,
+        plus: Mapping[str, Any],
+        minus: Mapping[str, Any],
+        batch: tuple[str, int] | None = None,
+        publish: Callable[[int, ChangeSet], None] | None = None,
+    ) -> ChangeSet:
+        """One epoch; `publish` sees what it changes before anybody else, and if it raises, there is no epoch."""
         self._idle()
-        before = self._engine.snapshot
-        result = self._engine.apply(plus, minus)
-        return self._change_set(result, before, self._engine.snapshot)
+        engine, before = self._engine, self._engine.snapshot
+        made: list[ChangeSet] = []
+
+        def before_commit(after: Snapshot, result: EpochResult) -> None:
+            made.append(self._change_set(result, before, after))
+            if publish is not None:
+                publish(after.epoch, made[0])
+
+        if isinstance(engine, Engine):
+            engine.apply(plus, minus, batch, before_commit)
+            return made[0]
+        return self._change_set(engine.apply(plus, minus), before, engine.snapshot)
 
     def _tables(self, change_of: Callable[[str], Change | None], side: str) -> Mapping[str, Any]:
         """Arrow tables of the rows that came (`plus`) or went (`minus`), for all relations."""
@@ -690,7 +725,8 @@ class Database:
 
         self._idle()
         self._materialized()
-        return verify(self._engine, self._decoder)
+        with self._writing:
+            return verify(self._engine, self._decoder)
 
     def _encode_constants(self, relation: Relation, column: int, value: Any) -> int:
         from sempre.ingest import encode_value
@@ -712,6 +748,92 @@ class Database:
         views = [self[name] for name in names or self.program.relations]
         return self._border().register([(view.relation, view.to_arrow()) for view in views], prefix)
 
+    # ------------------------------------------------------------------------------------------------- streams
+
+    def maintain(
+        self,
+        stream: DataFrame,
+        relation: str | None = None,
+        *,
+        relation_column: str = "relation",
+        operation: str | None = None,
+        order: str | None = None,
+        checkpoint: str | Path | None = None,
+        name: str | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        keep_batches: bool = False,
+        trust_checkpoint: bool = False,
+        feed: str | Path | None = None,
+        on_changes: Callable[[ChangeSet], None] | None = None,
+    ) -> Maintenance:
+        """Keep the database current with a stream of changes; every micro-batch is an epoch, applied once.
+
+        Parameters
+        ----------
+        stream
+            A streaming DataFrame, classic or Connect; the columns of relations are found in it by name.
+        relation, relation_column
+            The relation it changes; without it, the column that names it in every row.
+        operation
+            The column with `insert` or `delete`, `+` or `-`; `_change_type` or `operation` if the stream has one of
+            these. Without any, a stream with a `relation` inserts.
+        order
+            The column that orders the operations of a batch: the last one on a fact wins. Without it a batch deletes
+            first and then inserts. Delta's `_commit_version` is taken if the operations are Delta's.
+        checkpoint, name, trigger
+            Spark's: where the stream remembers what it has read, its name, and arguments of `trigger`.
+        keep_batches
+            Keep every batch in the folder of the checkpoint, so that a new database can be brought up to date from
+            there. Always so on Spark Connect.
+        trust_checkpoint
+            Take a stream up in the middle: the database holds all that came before.
+        feed
+            A folder for the changes: `FEED/EPOCH/RELATION.parquet`, complete before the epoch can be seen.
+        on_changes
+            Called with the changes of every epoch, before it can be seen; if it raises, the epoch has not happened.
+        """
+        from sempre.spark.streams import Columns, Maintenance, StreamOptions, Target
+
+        self._materialized()
+        if relation is not None and relation not in self.program.relations:
+            raise self._unknown(relation)
+        columns = Columns(relation, relation_column, operation, order)
+        folder = None if checkpoint is None else str(checkpoint)
+        options = StreamOptions(
+            columns, folder, name, trigger, keep_batches, trust_checkpoint, feed, on_changes
+        )  # fmt: skip
+        target = Target(self.program.checked, self._last_batch, self._take_batch)
+        self._streams.append(Maintenance(target, stream, options))
+        return self._streams[-1]
+
+    def _last_batch(self, stream: str) -> int:
+        return self._engine.snapshot.batches.get(stream, -1)
+
+    def _take_batch(
+        self,
+        operations: Mapping[str, Operations],
+        batch: tuple[str, int],
+        publish: Callable[[int, ChangeSet], None],
+    ) -> BatchReport:
+        """One epoch of the operations in a batch."""
+        from sempre.spark.operations import last_operations
+        from sempre.spark.streams import BatchReport
+
+        self._open()
+        started = time.perf_counter()
+        insert: dict[str, Any] = {}
+        delete: dict[str, Any] = {}
+        for name, given in operations.items():
+            columns, _ = self._encode(name, given.table)
+            for rows, side in zip(last_operations(columns, given.inserts, given.ranks), (insert, delete), strict=True):
+                if rows.size:
+                    side[name] = ([column[rows] for column in columns], rows.size)
+        with self._writing:
+            report = self._apply(insert, delete, batch, publish).report
+            epoch = self._engine.snapshot.epoch
+        size = sum(given.inserts.size for given in operations.values())
+        return BatchReport(batch[1], epoch, size, time.perf_counter() - started, report.added, report.removed)
+
     # -------------------------------------------------------------------------------------------------- inside
 
     def _border(self) -> Border:
@@ -722,7 +844,9 @@ class Database:
         return self._made_border
 
     def close(self) -> None:
-        """Give back threads and memory; the database cannot be used afterwards."""
+        """Stop streams, give back threads and memory; the database cannot be used afterwards."""
+        while self._streams:
+            self._streams.pop().stop()
         self._closed = True
         if self._session is not None:
             self._session.cancel()
@@ -746,7 +870,9 @@ class Database:
         """Make sure that epoch 0 has happened."""
         self._open()
         if self._engine.snapshot.epoch < 0 and not self._is_running:
-            self.materialise()
+            with self._writing:  # another thread may have been quicker
+                if self._engine.snapshot.epoch < 0:
+                    self._materialise({})
 
     def _version(self, name: str) -> Any:
         self._open()

@@ -171,12 +171,21 @@ class Engine:
         self.snapshot = replace(self.snapshot, epoch=before.epoch, batches=before.batches)
 
     def apply(
-        self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], batch: tuple[str, int] | None = None
+        self,
+        insert: Mapping[str, Rows],
+        delete: Mapping[str, Rows],
+        batch: tuple[str, int] | None = None,
+        before_commit: Callable[[Snapshot, EpochResult], None] | None = None,
     ) -> EpochResult:
-        """One epoch: delete first, then insert; all or nothing. `batch` is (stream, number)."""
+        """One epoch: delete first, then insert; all or nothing. `batch` is (stream, number).
+
+        `before_commit` sees the epoch before anybody else does; if it raises, the epoch has not happened.
+        """
         if self.journal is not None:
             self.journal.begin(self.snapshot)
         after, result = self.evaluate(insert, delete, batch)
+        if before_commit is not None:
+            before_commit(after, result)
         if self.journal is not None:
             self.journal.commit(after, result)
         self.snapshot = after

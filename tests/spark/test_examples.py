@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ACCESS = ROOT / "examples" / "access"
-PAGE = ROOT / "docs" / "spark.md"
+PAGES = ("spark.md", "streams.md")
 
 Pairs = set[tuple[str, str]]
 
@@ -76,11 +76,15 @@ def test_the_demo_shows_what_changed_and_why_it_was_fast(demo: tuple[Path, str])
         assert text in output
 
 
-def test_the_examples_of_the_page_for_spark_users(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs every Python example of docs/spark.md as one session."""
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_of_the_pages_for_spark_users(
+    page: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs every Python example of a page as one session."""
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    path = ROOT / "docs" / page
+    blocks = re.findall(r"^```python\n(.*?)^```", path.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     text = "\n".join(blocks)
     assert ">>>" in text
-    test = doctest.DocTestParser().get_doctest(text, {"spark": spark}, PAGE.name, str(PAGE), 0)
+    test = doctest.DocTestParser().get_doctest(text, {"spark": spark}, page, str(path), 0)
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sempre.analysis.model import NormalRule, Stratum
-from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.recompute import materialize
 from sempre.maintain.seminaive import Fixpoint, keeps_total
@@ -69,8 +68,7 @@ class _Update:
         left = {name: self._old[name].removing(dead[name].rows()) for name in stratum.relations}
         start = self._candidates(dead, left)
         state = {**self._work.new, **left}
-        alone = Exchange(self._work, stratum, ())
-        fixpoint = Fixpoint(backend, self._work.plans, self._work.program, alone, self._work.on_round)
+        fixpoint = Fixpoint(backend, self._work.plans, self._work.program, stratum, self._work.on_round)
         fixpoint.run(state, start)
         own = set(stratum.relations)
         self._work.new.update({name: version for name, version in state.items() if name not in own})

@@ -48,7 +48,7 @@ def materialize_with(
     state.update({name: backend.empty(name) for name in relations})
     exchange = exchange_of(work, stratum, worthwhile(work, modules, start))
     exchange.start()
-    fixpoint = Fixpoint(backend, work.plans, work.program, exchange, work.on_round, walking)
+    fixpoint = Fixpoint(backend, work.plans, work.program, exchange.generic, work.on_round, walking, exchange)
     fixpoint.run(state, start)
     work.new.update({name: version for name, version in state.items() if name not in relations})
     versions = {name: state[name] for name in relations}

@@ -60,11 +60,11 @@ class Fixpoint:
         backend: Backend,
         plans: Plans,
         program: CheckedProgram,
-        exchange: Exchange,
+        stratum: Stratum,
         on_round: Round,
         walking: bool = True,
+        exchange: Exchange | None = None,
     ) -> None:
-        stratum = exchange.generic
         self._backend = backend
         self._exchange = exchange
         # A walk goes through many rounds, in which modules would want their turn.
@@ -86,7 +86,7 @@ class Fixpoint:
     def run(self, state: dict[str, Version], delta: dict[str, Rows]) -> None:
         """Close `state` under the recursive rules. `delta` has facts that are not in it yet; they are added."""
         old = {name: state[name] for name in self._stratum.relations}
-        while delta := self._exchange.add(delta, self._present(old)):
+        while delta := self._turns(delta, old):
             if self._jobs and self._outgrown(old, delta):
                 self._prepare(state, old, delta)
             walked = self._walk(old, delta)
@@ -100,8 +100,11 @@ class Fixpoint:
             old, delta = new, following
         state.update(old)
 
-    def _present(self, old: Mapping[str, Version]) -> Callable[[str], View]:
-        return lambda name: self._backend.view(old[name])
+    def _turns(self, delta: Mapping[str, Rows], old: Mapping[str, Version]) -> dict[str, Rows]:
+        """The delta after every module had its turn."""
+        if self._exchange is None:
+            return {name: rows for name, rows in delta.items() if len(rows)}
+        return self._exchange.add(delta, lambda name: self._backend.view(old[name]))
 
     def _walk(self, old: dict[str, Version], delta: dict[str, Rows]) -> dict[str, Rows] | None:
         """Follow a small delta row by row, once rounds have been small for a while; adds to `old` what it found."""

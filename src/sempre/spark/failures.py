@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from sempre import diagnostics
 from sempre.diagnostics import BackendError, DataError, Diagnostic, SempreError, Span
 
 MISSING = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
@@ -74,3 +76,21 @@ def _spark_errors() -> tuple[type[Exception], ...]:
     except ImportError:  # a client of Spark Connect can do without
         return (PySparkException,)
     return (PySparkException, Py4JJavaError)
+
+
+_RAISED = re.compile(r"sempre\.diagnostics\.(\w+): (.*?)(?=\n\s*\n|\n\tat |\nDuring handling|\Z)", re.DOTALL)
+_SHOWN = re.compile(r"error\[(\w+)\]: ([^\n]*)(.*)", re.DOTALL)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turn what our own code raised inside of a task into the same error here; all else that Spark raises passes."""
+    try:
+        yield
+    except _spark_errors() as error:
+        found = _RAISED.search(str(error))
+        kind = getattr(diagnostics, found[1], None) if found else None
+        shown = _SHOWN.match(found[2]) if found else None
+        if found is None or kind is None or shown is None or not issubclass(kind, SempreError):
+            raise
+        raise kind(Diagnostic(shown[1], shown[2], detail=shown[3].strip())) from None

@@ -45,7 +45,7 @@ class Crossing:
     by_name: bool
 
 
-class _Unfit(ValueError):
+class Unfit(ValueError):
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.code = code
@@ -91,8 +91,8 @@ def _expressions(relation: Relation, fields: list[Any], places: list[int], span:
     found: list[Diagnostic] = []
     for name, type_, field, place in zip(relation.columns, relation.types, fields, places, strict=True):
         try:
-            columns.append(_expression(f"c{place}", field.dataType.simpleString(), type_.kind, field.name))
-        except _Unfit as error:
+            columns.append(column_expression(f"c{place}", field.dataType.simpleString(), type_.kind, field.name))
+        except Unfit as error:
             message = f"column `{name}` of relation `{relation.name}`: {error}"
             found.append(Diagnostic(error.code, message, span, hint=error.hint))
     if found:
@@ -100,7 +100,7 @@ def _expressions(relation: Relation, fields: list[Any], places: list[int], span:
     return columns
 
 
-def _expression(column: str, given: str, kind: Kind, name: str) -> Column:
+def column_expression(column: str, given: str, kind: Kind, name: str) -> Column:
     """The column as Spark should send it."""
     from pyspark.sql import functions as fn
 
@@ -122,7 +122,7 @@ def _expression(column: str, given: str, kind: Kind, name: str) -> Column:
         return col  # crosses as it is: Spark would read it in the session's time zone
     elif given == UNSIGNED and kind is Kind.UNSIGNED:
         return col
-    raise _Unfit("E509", f"a column of type {given} cannot be read", _cast(given, kind, name))
+    raise Unfit("E509", f"a column of type {given} cannot be read", _cast(given, kind, name))
 
 
 def _cast(given: str, kind: Kind, name: str) -> str:
@@ -154,7 +154,7 @@ def finished(table: pa.Table, relation: Relation, span: Span) -> pa.Table:
     for name, kind, column in zip(relation.columns, relation.kinds, table.columns, strict=True):
         try:
             arrays.append(_finish(column, kind))
-        except _Unfit as error:
+        except Unfit as error:
             message = f"column `{name}` of relation `{relation.name}`: {error}"
             found.append(Diagnostic(error.code, message, span, hint=error.hint))
     if found:
@@ -166,7 +166,7 @@ def _finish(column: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
     if column.null_count:
         noun = "null" if column.null_count == 1 else "nulls"
         hint = "remove the rows or fill in a value; nulls=drop in .input leaves them out"
-        raise _Unfit("E508", f"{column.null_count:,} {noun}", hint)
+        raise Unfit("E508", f"{column.null_count:,} {noun}", hint)
     given = column.type
     if pa.types.is_timestamp(given):
         return column.cast(pa.int64())
@@ -184,7 +184,7 @@ def _unsigned(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.uint64())
     except pa.ArrowInvalid:
         low, high = RANGES[Kind.UNSIGNED]
-        raise _Unfit("E504", "a value is out of range", f"a value of `unsigned` is from {low} to {high}") from None
+        raise Unfit("E504", "a value is out of range", f"a value of `unsigned` is from {low} to {high}") from None
 
 
 def _check_text(column: pa.ChunkedArray) -> None:
@@ -192,7 +192,7 @@ def _check_text(column: pa.ChunkedArray) -> None:
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
-        raise _Unfit("E505", "a value is not UTF-8", "make_valid_utf8(...) repairs it") from None
+        raise Unfit("E505", "a value is not UTF-8", "make_valid_utf8(...) repairs it") from None
 
 
 # -------------------------------------------------------------------------------------------------------- out

@@ -1,0 +1,244 @@
+"""The rows of a stream as insertions and deletions by relation.
+
+A row names its operation, and its relation unless the stream carries a single one; the columns of a relation are found
+by name. What is wrong with the columns is known before the stream starts, what is wrong with rows when they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sempre.analysis.model import CheckedProgram, Kind, Relation
+from sempre.diagnostics import NOWHERE, DataError, Diagnostic
+from sempre.spark.failures import reading
+from sempre.spark.frames import Unfit, column_expression, finished
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# The words of an operation, with those of Delta Lake's change data feed.
+INSERTS = ("insert", "+", "update_postimage")
+DELETES = ("delete", "-", "update_preimage")
+# The columns that are taken when nobody names others.
+RELATION, OPERATION, DELTA_OPERATION, DELTA_ORDER = "relation", "operation", "_change_type", "_commit_version"
+SHOWN = 3
+
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """Insertions and deletions of one relation: its rows, whether each is inserted, and its place in the order."""
+
+    table: pa.Table
+    inserts: NDArray[np.bool_]
+    ranks: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a stream say what; `None` where the stream has none, or where the defaults are meant."""
+
+    relation: str | None = None
+    relation_column: str = RELATION
+    operation: str | None = None
+    order: str | None = None
+
+    def settled(self, names: Sequence[str]) -> Columns:
+        """With the defaults filled in for a stream of columns with these names."""
+        operation, order = self.operation, self.order
+        if operation is None:
+            operation = next((name for name in (DELTA_OPERATION, OPERATION) if name in names), None)
+        if order is None and operation == DELTA_OPERATION and DELTA_ORDER in names:
+            order = DELTA_ORDER
+        return Columns(self.relation, self.relation_column, operation, order)
+
+
+class StreamReader:
+    """Reads the batches of one stream; raises `DataError` at once when the stream lacks a column."""
+
+    def __init__(self, checked: CheckedProgram, schema: Any, columns: Columns) -> None:
+        self._relations = checked.relations
+        self._fields = {field.name: (at, field) for at, field in enumerate(schema.fields)}
+        self._width = len(schema.fields)
+        self.columns = columns.settled(tuple(self._fields))
+        self._expressions: list[Column] = []
+        self._places: dict[tuple[int, Kind], int] = {}
+        self._marks = {name: self._mark(name) for name in self._mark_names()}
+        self._values: dict[str, list[int]] = {}
+        self._unfit: dict[str, list[Diagnostic]] = {}
+        for name in [columns.relation] if columns.relation is not None else list(self._relations):
+            self._find(self._relations[name])
+        if columns.relation is not None and self._unfit:
+            raise DataError(self._unfit[columns.relation])
+
+    def _mark_names(self) -> list[str]:
+        """The columns that are about the rows."""
+        columns = self.columns
+        wanted = [] if columns.relation is not None else [columns.relation_column]
+        wanted += [name for name in (columns.operation, columns.order) if name is not None]
+        if columns.operation is None and columns.relation is None:
+            wanted.append(OPERATION)
+        missing = [name for name in wanted if name not in self._fields]
+        if missing:
+            has = ", ".join(self._fields)
+            hint = "relation=, relation_column=, operation= and order= say where a stream has these"
+            raise DataError(
+                [Diagnostic("E518", f"the stream has no column `{m}`: it has {has}", hint=hint) for m in missing]
+            )
+        return wanted
+
+    def _mark(self, name: str) -> int:
+        """The place of a column that is about the rows, among the expressions."""
+        given = self._fields[name][1].dataType.simpleString()
+        kind = Kind.NUMBER if name == self.columns.order and not given.startswith("string") else Kind.SYMBOL
+        try:
+            return self._place(name, kind)
+        except Unfit as error:
+            raise DataError(
+                Diagnostic(error.code, f"column `{name}` of the stream: {error}", hint=error.hint)
+            ) from None
+
+    def _find(self, relation: Relation) -> None:
+        """Find the columns of a relation, or keep what is wrong with them until a row needs them."""
+        places, found = [], []
+        for name, type_ in zip(relation.columns, relation.types, strict=True):
+            what = f"column `{name}` of relation `{relation.name}`"
+            if name not in self._fields:
+                hint = "rename the columns of the stream with toDF or withColumnRenamed"
+                found.append(Diagnostic("E518", f"{what} is not in the stream", hint=hint))
+                continue
+            try:
+                places.append(self._place(name, type_.kind))
+            except Unfit as error:
+                found.append(Diagnostic(error.code, f"{what}: {error}", hint=error.hint))
+        if found:
+            self._unfit[relation.name] = found
+        self._values[relation.name] = places
+
+    def _place(self, name: str, kind: Kind) -> int:
+        """Where among the expressions the column is, as it crosses for this kind."""
+        at, field = self._fields[name]
+        if (at, kind) not in self._places:
+            self._expressions.append(column_expression(f"c{at}", field.dataType.simpleString(), kind, name))
+            self._places[at, kind] = len(self._expressions) - 1
+        return self._places[at, kind]
+
+    # ------------------------------------------------------------------------------------------------ batches
+
+    def read(self, df: DataFrame, what: str) -> dict[str, Operations]:
+        """The operations of a batch by relation, in one Spark job; raises naming every kind of row that is wrong."""
+        with reading(what, NOWHERE):
+            placed = df.toDF(*(f"c{at}" for at in range(self._width)))
+            chosen = placed.select(*(column.alias(f"e{at}") for at, column in enumerate(self._expressions)))
+            table = chosen.toArrow() if self._expressions else _rows_without_columns(df.count())
+        return self.operations(table)
+
+    def operations(self, table: pa.Table) -> dict[str, Operations]:
+        """The operations in the rows that Spark sent."""
+        inserts = self._inserts(table)
+        ranks = self._ranks(table)
+        found: dict[str, Operations] = {}
+        diagnostics: list[Diagnostic] = []
+        for name, rows in self._by_relation(table).items():
+            relation = self._relations[name]
+            if name in self._unfit:
+                diagnostics += self._unfit[name]
+                continue
+            picked = _rows_without_columns(rows.size)
+            if relation.arity:
+                try:
+                    picked = finished(table.select(self._values[name]).take(pa.array(rows)), relation, NOWHERE)
+                except DataError as error:
+                    diagnostics += error.diagnostics
+                    continue
+            found[name] = Operations(picked, inserts[rows], ranks[rows])
+        if diagnostics:
+            raise DataError(diagnostics)
+        return found
+
+    def _by_relation(self, table: pa.Table) -> dict[str, Codes]:
+        """The rows of each relation."""
+        if self.columns.relation is not None:
+            return {self.columns.relation: np.arange(table.num_rows)} if table.num_rows else {}
+        names = self._texts(table, self.columns.relation_column)
+        found = {name: np.flatnonzero(names.indices == at) for at, name in enumerate(names.words)}
+        unknown = [name for name in found if name not in self._relations]
+        if unknown:
+            raise DataError([_unknown(name, self._relations) for name in unknown[:SHOWN]])
+        return found
+
+    def _inserts(self, table: pa.Table) -> NDArray[np.bool_]:
+        """Whether each row is inserted."""
+        if self.columns.operation is None:
+            return np.ones(table.num_rows, np.bool_)
+        words = self._texts(table, self.columns.operation)
+        unknown = [word for word in words.words if word not in INSERTS + DELETES]
+        if unknown:
+            shown = ", ".join(f"`{word}`" for word in unknown[:SHOWN])
+            hint = f"an operation is one of {', '.join(INSERTS + DELETES)}"
+            raise DataError(
+                Diagnostic("E517", f"column `{self.columns.operation}` of the stream has {shown}", hint=hint)
+            )
+        return np.array([word in INSERTS for word in words.words], np.bool_)[words.indices]
+
+    def _ranks(self, table: pa.Table) -> Codes:
+        """The place of each row in the order; the same for all without one."""
+        if self.columns.order is None:
+            return np.zeros(table.num_rows, np.int64)
+        column = self._marked(table, self.columns.order)
+        return np.asarray(pc.rank(column.combine_chunks(), tiebreaker="dense").to_numpy().astype(np.int64))
+
+    def _texts(self, table: pa.Table, name: str) -> _Words:
+        encoded = self._marked(table, name).combine_chunks().dictionary_encode()
+        return _Words(encoded.dictionary.to_pylist(), encoded.indices.to_numpy())
+
+    def _marked(self, table: pa.Table, name: str) -> pa.ChunkedArray:
+        column = table.column(self._marks[name])
+        if column.null_count:
+            noun = "null" if column.null_count == 1 else "nulls"
+            raise DataError(Diagnostic("E508", f"column `{name}` of the stream: {column.null_count:,} {noun}"))
+        return column
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    words: list[str]
+    indices: Codes
+
+
+def _rows_without_columns(size: int) -> pa.Table:
+    return pa.table({"": pa.nulls(size)}).select([])
+
+
+def _unknown(name: str, relations: Mapping[str, Relation]) -> Diagnostic:
+    import difflib
+
+    close = difflib.get_close_matches(name, relations, 1)
+    hint = f"did you mean `{close[0]}`?" if close else ""
+    return Diagnostic("E514", f"the stream changes relation `{name}`, which is not declared", hint=hint)
+
+
+def last_operations(columns: Sequence[Codes], inserts: NDArray[np.bool_], ranks: Codes) -> tuple[Codes, Codes]:
+    """The rows to insert and the rows to delete: of each fact its last operation, and of equal ranks the insertion.
+
+    Facts are given as encoded columns; the answer is row numbers.
+    """
+    size = inserts.size
+    if not size:
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing
+    order = np.lexsort((inserts, ranks, *columns))
+    is_last = np.zeros(size, np.bool_)
+    is_last[-1] = True
+    for column in columns:
+        is_last[:-1] |= column[order[1:]] != column[order[:-1]]
+    last = order[is_last]
+    return last[inserts[last]], last[~inserts[last]]
