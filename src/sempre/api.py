@@ -35,6 +35,7 @@ from sempre.diagnostics import BackendError, DataError, ProgramError, StateError
 from sempre.engine import STRATEGIES, Engine, EpochResult, Progress
 from sempre.ingest import encode_rows, is_spark_frame
 from sempre.lang.parser import parse, parse_atom
+from sempre.places import Places, parse_size
 from sempre.plan.equivalence import close_equivalences
 from sempre.results import Decoder
 
@@ -43,7 +44,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sempre.spark.border import Border
+    from sempre.spark.cluster.backend import SparkBackend
     from sempre.verify import Verification
+
+PLACES = ("auto", "driver", "workers", "cluster")
 
 
 class Program:
@@ -99,6 +103,7 @@ class Report:
     ignored_insertions: int
     ignored_deletions: int
     by_position: tuple[str, ...] = ()  # relations whose Spark columns have other names than declared
+    jobs: int = 0  # Spark jobs that rounds on the cluster took
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "strata": list(self.strata), "by_position": list(self.by_position)}
@@ -270,7 +275,8 @@ class Database:
         self._made_border: Border | None = None
         checked = close_equivalences(self.program.checked)
         self._backend = LocalBackend(checked, threads)
-        self._engine = Engine(checked, self._backend, strategy, progress)
+        self._cluster = _cluster(checked, spark, place, self._backend)
+        self._engine = _engine(checked, self._backend, self._cluster, strategy, progress, place, memory)
         self._decoder = Decoder(self._backend.values, checked.types)
         self._closed = False
 
@@ -355,10 +361,11 @@ class Database:
         return self._finish(plus, minus)
 
     def _finish(self, plus: Mapping[str, Any], minus: Mapping[str, Any]) -> ChangeSet:
+        jobs = 0 if self._cluster is None else self._cluster.jobs
         result = self._engine.apply(plus, minus)
-        return self._change_set(result)
+        return self._change_set(result, 0 if self._cluster is None else self._cluster.jobs - jobs)
 
-    def _change_set(self, result: EpochResult) -> ChangeSet:
+    def _change_set(self, result: EpochResult, jobs: int) -> ChangeSet:
         relations = self.program.relations
 
         def table(name: str, side: str) -> Any:
@@ -371,7 +378,7 @@ class Database:
         report = Report(
             result.seconds,
             result.strategy,
-            "driver",
+            result.placement,
             sum(stratum.rounds for stratum in result.strata),
             result.instances,
             {name: len(change.plus) for name, change in result.changes.items()},
@@ -382,6 +389,7 @@ class Database:
             result.ignored_insertions,
             result.ignored_deletions,
             self._made_border.by_position() if self._made_border else (),
+            jobs,
         )
         names, epoch = tuple(relations), self._engine.snapshot.epoch
 
@@ -460,6 +468,8 @@ class Database:
         """Give back threads and memory; the database cannot be used afterwards."""
         self._closed = True
         self._backend.close()
+        if self._cluster is not None:
+            self._cluster.close()
 
     def __enter__(self) -> Database:
         return self
@@ -518,12 +528,45 @@ def _check_options(strategy: str, place: str, semantics: str | None, store: Any)
     known = sorted(STRATEGIES)
     if strategy not in known:
         raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
-    if place not in ("auto", "driver"):
-        raise BackendError(f"place `{place}` is not available here", hint="Use `driver`, or leave it to `auto`.")
+    if place == "workers":
+        raise BackendError("place `workers` is not available yet", hint="Use `cluster`, or leave it to `auto`.")
+    if place not in PLACES:
+        raise BackendError(f"unknown place `{place}`", hint=f"Use one of: {', '.join(PLACES)}.")
     if semantics not in (None, "stratified"):
         raise StateError(f"semantics `{semantics}` is not available yet", hint="Use `stratified`.")
     if store is not None:
         raise StateError("durable stores are not available yet", hint="Leave `store` out.")
+
+
+def _cluster(checked: CheckedProgram, spark: Any, place: str, driver: LocalBackend) -> SparkBackend | None:
+    """The backend on DataFrames, if it may be needed."""
+    if place == "cluster" and spark is None:
+        hint = "Make it with Database(program, spark=session)."
+        raise BackendError("place `cluster` needs a Spark session", hint=hint)
+    if spark is None or place == "driver":
+        return None
+    from sempre.spark.cluster.backend import SparkBackend, check_kinds
+
+    if place == "cluster":
+        check_kinds(checked)
+    return SparkBackend(checked, spark, driver.values)
+
+
+def _engine(
+    checked: CheckedProgram,
+    driver: LocalBackend,
+    cluster: SparkBackend | None,
+    strategy: str,
+    progress: Callable[[Progress], None] | None,
+    place: str,
+    memory: str | int | None,
+) -> Engine:
+    if cluster is None:
+        return Engine(checked, driver, strategy, progress)
+    backends: dict[str, Any] = {"driver": driver, "cluster": cluster}
+    if place == "cluster":
+        return Engine(checked, cluster, strategy, progress, Places(checked, backends, place))
+    return Engine(checked, driver, strategy, progress, Places(checked, backends, place, parse_size(memory)))
 
 
 def peak_rss() -> int:

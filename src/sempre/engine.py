@@ -20,7 +20,8 @@ from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
 from sempre.maintain.ranked import Ranked
 from sempre.maintain.recompute import Recompute
-from sempre.maintain.strategy import Change, Outcome, Strategy, Work
+from sempre.maintain.strategy import Change, Outcome, Strategy, Work, again
+from sempre.places import DRIVER, Places, TooLarge, Works, place_of
 from sempre.plan.backend import Backend, Rows, Version
 from sempre.plan.ops import relations_of
 
@@ -75,6 +76,7 @@ class StratumReport:
     seconds: float
     added: int
     removed: int
+    placement: str = DRIVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class EpochResult:
     instances: int = 0
     ignored_insertions: int = 0
     ignored_deletions: int = 0
+    placement: str = DRIVER
 
 
 @dataclass(slots=True)
@@ -103,19 +106,26 @@ class _Pending:
 
 @dataclass(slots=True)
 class Engine:
-    """Keeps the relations of a program on a backend."""
+    """Keeps the relations of a program on a backend, or, with `several`, on whichever place suits a stratum."""
 
     program: CheckedProgram
     backend: Backend
     strategy: str = "auto"
     progress: Callable[[Progress], None] | None = None
+    several: Places | None = None
+    places: Places = field(init=False)
     snapshot: Snapshot = field(init=False)
-    plans: Plans = field(init=False)
 
     def __post_init__(self) -> None:
-        self.plans = Plans(self.program, self.backend)
+        self.places = self.several or Places(self.program, {place_of(self.backend): self.backend})
+        self.places.renew()
         nothing = {name: self.backend.empty(name) for name in self.program.relations}
         self.snapshot = Snapshot(-1, True, nothing, nothing, {})
+
+    @property
+    def plans(self) -> Plans:
+        """The plans of the backend."""
+        return self.places.plans[self.places.main]
 
     @property
     def is_empty(self) -> bool:
@@ -133,55 +143,65 @@ class Engine:
     ) -> EpochResult:
         """One epoch: delete first, then insert; everything or nothing. `batch` is the stream and batch it comes from."""
         started = time.perf_counter()
-        instances = self.backend.instances
+        instances = self._instances()
         before = self._fitted(self.snapshot)
         pending = self._explicit(before, insert, delete)
-        work = Work(
-            self.program,
-            self.backend,
-            self.plans,
-            dict(before.versions),
-            pending.explicit,
-            before.explicit,
-            pending.changes,
-            _no_round,
+        works = Works(
+            self.program, self.places, dict(before.versions), pending.explicit, before.explicit, pending.changes
         )
         memories: dict[int, Any] = {}
         reports = []
         for stratum in self.program.strata:
-            memories[stratum.index], report = self._stratum(work, stratum, before, started)
+            memories[stratum.index], report = self._stratum(works, stratum, before, started)
             if report is not None:
                 reports.append(report)
-        explicit = self._shared(pending.explicit, work.new)
+        for backend in self.places.backends.values():
+            backend.finish()
+        explicit = self._shared(pending.explicit, works.new)
         batches = before.batches if batch is None else {**before.batches, batch[0]: batch[1]}
-        self.snapshot = Snapshot(before.epoch + 1, False, work.new, explicit, memories, batches)
-        why = "first materialization" if before.blank else "; ".join(work.notes) or f"maintained by {self.strategy}"
+        self.snapshot = Snapshot(before.epoch + 1, False, works.new, explicit, memories, batches)
+        why = "; ".join(works.notes)
+        why = (f"first materialization; {why}" if why else "first materialization") if before.blank else why
+        used = {report.placement for report in reports}
         return EpochResult(
-            work.changes,
+            works.changes,
             self.strategy,
-            why,
+            why or f"maintained by {self.strategy}",
             time.perf_counter() - started,
             tuple(reports),
-            self.backend.instances - instances,
+            self._instances() - instances,
             pending.ignored_insertions,
             pending.ignored_deletions,
+            ", ".join(sorted(used)) or self.places.main,
         )
+
+    def _instances(self) -> int:
+        return sum(backend.instances for backend in self.places.backends.values())
 
     def _fitted(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with room for the values of this epoch."""
-        fitted = self.backend.fitted
+
+        def fitted(name: str, version: Version) -> Version:
+            return self.places.backends[place_of(version)].fitted(name, version)
+
         versions = {name: fitted(name, version) for name, version in snapshot.versions.items()}
         explicit = {name: fitted(name, version) for name, version in snapshot.explicit.items()}
         return replace(snapshot, versions=versions, explicit=explicit)
 
     def _explicit(self, before: Snapshot, insert: Mapping[str, Rows], delete: Mapping[str, Rows]) -> _Pending:
         """Explicit facts after the epoch; what is present already or absent anyway is counted and dropped."""
-        backend = self.backend
         pending = _Pending(dict(before.explicit), {})
         for name in {*insert, *delete}:
             old = before.explicit[name]
             coming = insert.get(name)
             going = delete.get(name)
+            place = self.places.home(old if coming is None or len(old) else coming)
+            backend = self.places.backends[place]
+            old, coming, going = (
+                self.places.bring(name, old, place),
+                None if coming is None else self.places.bring_rows(name, coming, place),
+                None if going is None else self.places.bring_rows(name, going, place),
+            )
             plus = minus = backend.empty(name).rows()
             if coming is not None:
                 plus = backend.difference(coming, old)
@@ -196,23 +216,22 @@ class Engine:
         return pending
 
     def _stratum(
-        self, work: Work, stratum: Stratum, before: Snapshot, started: float
+        self, works: Works, stratum: Stratum, before: Snapshot, started: float
     ) -> tuple[Any, StratumReport | None]:
-        """Bring one stratum up to date in `work`; skips it when nothing it reads has changed."""
-        first = before.blank
+        """Bring one stratum up to date in `works`; skips it when nothing it reads has changed."""
         memory = before.memories.get(stratum.index)
-        if not first and not self._touched(work, stratum):
-            work.new.update({name: before.versions[name] for name in stratum.relations})
+        if not before.blank and not self._touched(works, stratum):
+            works.new.update({name: before.versions[name] for name in stratum.relations})
             return memory, None
         began = time.perf_counter()
         strategy = self._strategy_of(stratum)
         if not stratum.nonrecursive and not stratum.recursive:
-            outcome = _explicit_only(work, stratum)
+            outcome = self._explicit_only(works, stratum)
+            place = place_of(outcome.versions[stratum.relations[0]])
+            works.new.update(outcome.versions)
+            works.changes.update({name: change for name, change in outcome.changes.items() if change})
         else:
-            work.on_round = self._round_observer(stratum, started)
-            outcome = strategy.bootstrap(work, stratum) if first else strategy.update(work, stratum, memory)
-        work.new.update(outcome.versions)
-        work.changes.update({name: change for name, change in outcome.changes.items() if change})
+            place, outcome = self._evaluated(works, stratum, before, started)
         report = StratumReport(
             stratum.relations,
             outcome.how or strategy.name,
@@ -220,19 +239,64 @@ class Engine:
             time.perf_counter() - began,
             sum(len(change.plus) for change in outcome.changes.values()),
             sum(len(change.minus) for change in outcome.changes.values()),
+            place,
         )
         return outcome.memory, report
+
+    def _evaluated(self, works: Works, stratum: Stratum, before: Snapshot, started: float) -> tuple[str, Outcome]:
+        """A stratum with rules: chooses where it runs, and a larger place when that turns out to be too small."""
+        places = self.places
+        home = None if before.blank else place_of(before.versions[stratum.relations[0]])
+        choice = places.choose(stratum, works, home)
+        if choice.why:
+            works.notes.append(choice.why)
+        place = choice.place
+        while True:
+            larger = places.next_larger(place)
+            observer = self._round_observer(stratum, started)
+            guard = observer if larger is None else places.guard(stratum, works, observer)
+            work = works.at(place, stratum, guard)
+            try:
+                outcome = self._run(work, stratum, before, home in (None, place))
+                break
+            except TooLarge as reason:
+                assert larger is not None
+                works.notes.append(f"{', '.join(stratum.relations)} again on the {larger}: {reason}")
+                place = larger
+        works.take(work, outcome)
+        return place, outcome
+
+    def _run(self, work: Work, stratum: Stratum, before: Snapshot, stayed: bool) -> Outcome:
+        """One stratum where it is; what it remembers of another place is of no use, so there it starts again."""
+        strategy = self._strategy_of(stratum)
+        closed = None if self.places.closer is None else self.places.closer(work, stratum)
+        if closed is not None:
+            return closed if before.blank else again(work, stratum, closed)
+        if before.blank:
+            return strategy.bootstrap(work, stratum)
+        if stayed:
+            return strategy.update(work, stratum, before.memories.get(stratum.index))
+        return again(work, stratum, strategy.bootstrap(work, stratum))
 
     def _strategy_of(self, stratum: Stratum) -> Strategy:
         """The chosen strategy; strata with aggregates in heads have only two ways."""
         aggregates = any(self.program.relations[name].aggregate is not None for name in stratum.relations)
         return STRATEGIES["dred" if aggregates and self.strategy != "recompute" else self.strategy]
 
-    def _touched(self, work: Work, stratum: Stratum) -> bool:
+    def _touched(self, work: Works, stratum: Stratum) -> bool:
         if any(name in work.explicit_changes for name in stratum.relations):
             return True
         rules = (*stratum.nonrecursive, *stratum.recursive)
         return any(name in work.changes for rule in rules for name in relations_of(rule.body))
+
+    def _explicit_only(self, works: Works, stratum: Stratum) -> Outcome:
+        """A stratum without rules is its explicit facts."""
+        (name,) = stratum.relations
+        version, change = works.explicit[name], works.explicit_changes.get(name)
+        if change is None:
+            nothing = self.places.backends[place_of(version)].empty(name).rows()
+            change = Change(nothing, nothing)
+        return Outcome({name: version}, {name: change}, None, 0)
 
     def _round_observer(self, stratum: Stratum, started: float) -> Callable[[int, int], None]:
         progress = self.progress
@@ -252,16 +316,6 @@ class Engine:
         """Explicit facts, as the relation itself where no rule derives into it: one copy serves both."""
         derived = {rule.relation for rule in self.program.rules}
         return {name: explicit[name] if name in derived else versions[name] for name in explicit}
-
-
-def _explicit_only(work: Work, stratum: Stratum) -> Outcome:
-    """A stratum without rules is its explicit facts."""
-    (name,) = stratum.relations
-    change = work.explicit_changes.get(name)
-    if change is None:
-        nothing = work.backend.empty(name).rows()
-        change = Change(nothing, nothing)
-    return Outcome({name: work.explicit[name]}, {name: change}, None, 0)
 
 
 def _no_round(round_: int, facts: int) -> None:

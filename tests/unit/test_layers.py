@@ -16,6 +16,7 @@ LAYERS = (  # top first; names in one row are independent of each other
     "ingest results",
     "spark",
     "files engine",
+    "places",
     "maintain backends storage",
     "modules carrier",
     "plan",

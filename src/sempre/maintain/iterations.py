@@ -26,7 +26,7 @@ from typing import Any
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.planning import change_pivots, pivot_relation
 from sempre.maintain.states import STANDING, Below, ViewDict
-from sempre.maintain.strategy import Abandoned, Change, Outcome, Work
+from sempre.maintain.strategy import Abandoned, Change, Outcome, Work, again
 from sempre.plan.backend import Counted, Executable, Rows, Version, View
 from sempre.plan.ops import HEAD, Order, Pivot, Read
 
@@ -85,17 +85,9 @@ class ByIteration:
         except Abandoned as reason:
             work.on_round = observe
             work.notes.append(f"{', '.join(stratum.relations)}: bootstrap, since {reason}")
-            return self._again(work, stratum)
+            return again(work, stratum, self.bootstrap(work, stratum))
         finally:
             work.on_round = observe
-
-    def _again(self, work: Work, stratum: Stratum) -> Outcome:
-        backend, again = work.backend, self.bootstrap(work, stratum)
-        changes = {
-            name: Change(backend.difference(v.rows(), work.old[name]), backend.difference(work.old[name].rows(), v))
-            for name, v in again.versions.items()
-        }
-        return Outcome(again.versions, changes, again.memory, again.rounds)
 
 
 class _Rounds:

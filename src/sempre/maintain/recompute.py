@@ -6,7 +6,7 @@ from typing import Any
 
 from sempre.analysis.model import Stratum
 from sempre.maintain.seminaive import Fixpoint, first_facts
-from sempre.maintain.strategy import Change, Outcome, Work, difference
+from sempre.maintain.strategy import Change, Outcome, Work, again
 
 
 class Recompute:
@@ -18,9 +18,7 @@ class Recompute:
         return materialize(work, stratum)
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
-        again = materialize(work, stratum)
-        changes = {name: difference(work.backend, work.old[name], again.versions[name]) for name in stratum.relations}
-        return Outcome(again.versions, changes, None, again.rounds)
+        return again(work, stratum, materialize(work, stratum))
 
 
 def materialize(work: Work, stratum: Stratum) -> Outcome:

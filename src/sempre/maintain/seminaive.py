@@ -81,6 +81,7 @@ class Fixpoint:
 
     def run(self, state: dict[str, Version], delta: dict[str, Rows]) -> None:
         """Close `state` under the recursive rules. `delta` has facts that are not in it yet; they are added."""
+        self._backend.settle(delta.values())
         delta = {name: rows for name, rows in delta.items() if len(rows)}
         old = {name: state[name] for name in self._stratum.relations}
         while delta:
@@ -149,10 +150,9 @@ class Fixpoint:
         for head, ready in self._ready.items():
             plans = [executable for reads, executable in ready if reads in delta]
             if plans:
-                rows = backend.derive(head, plans, views, new[head])
-                if len(rows):
-                    following[head] = rows
-        return following
+                following[head] = backend.derive(head, plans, views, new[head])
+        backend.settle(following.values())
+        return {head: rows for head, rows in following.items() if len(rows)}
 
     def _outgrown(self, old: Mapping[str, Version], delta: Mapping[str, Rows]) -> bool:
         """Whether some relation has changed so much in size that the plans should be looked at again."""
