@@ -20,7 +20,7 @@ from typing import Any
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.recompute import materialize
 from sempre.maintain.states import STANDING, Below
-from sempre.maintain.strategy import Outcome, Work
+from sempre.maintain.strategy import Outcome, Work, some
 from sempre.maintain.update import StratumUpdate, heads
 from sempre.plan.backend import Counted, Rows, Tally, Version, Walk
 
@@ -45,7 +45,7 @@ class DRedC:
         update = StratumUpdate(work, stratum)
         nonrecursive, recursive, removed = update.lost()
         gained = update.gained()
-        if memory is None and not any(map(len, (*nonrecursive.values(), *recursive.values(), *removed.values()))):
+        if memory is None and not update.is_any(nonrecursive, recursive, removed):
             update.insert(gained, {})
             return update.outcome(None)
         if memory is None:
@@ -81,7 +81,7 @@ def _overdelete(
         if parts:
             front[name] = backend.zero(nonrec[name], backend.union(parts))
     below = update.below.compared(update.orders, gained=False)
-    while front := {name: rows for name, rows in front.items() if len(rows)}:
+    while front := some(backend, front):
         update.note_round(front)
         walked = update.walk(front, below, nonrec)
         if walked is not None:

@@ -94,3 +94,9 @@ def again(work: Work, stratum: Stratum, outcome: Outcome) -> Outcome:
     changes = {name: difference(work.backend, work.old[name], outcome.versions[name]) for name in stratum.relations}
     work.backend.settle(rows for change in changes.values() for rows in (change.plus, change.minus))
     return replace(outcome, changes=changes)
+
+
+def some(backend: Backend, sets: Mapping[str, Rows]) -> dict[str, Rows]:
+    """Those of the sets that are not empty, found out together."""
+    backend.settle(sets.values())
+    return {name: rows for name, rows in sets.items() if len(rows)}

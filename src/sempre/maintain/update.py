@@ -12,7 +12,7 @@ from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.seminaive import WALK_AFTER, WALK_FRONT
 from sempre.maintain.states import STANDING, Below, ViewDict
-from sempre.maintain.strategy import Change, Outcome, Work
+from sempre.maintain.strategy import Change, Outcome, Work, some
 from sempre.plan.backend import Counted, Executable, Rows, Tally, Version, View, Walk
 from sempre.plan.ops import Pivot, Read
 
@@ -96,6 +96,12 @@ class StratumUpdate:
         removed = {n: changes[n].minus for n in self.stratum.relations if n in changes and len(changes[n].minus)}
         return nonrecursive, recursive, removed
 
+    def is_any(self, *parts: Mapping[str, Rows | Counted]) -> bool:
+        """Whether there is anything in these sets."""
+        every = [rows for sets in parts for rows in sets.values()]
+        self.backend.settle(every)
+        return any(map(len, every))
+
     def gained(self) -> dict[str, Counted]:
         """Instances of nonrecursive rules that the change below makes."""
         return self.below.difference(self.stratum.nonrecursive, gained=True, own={})
@@ -132,7 +138,7 @@ class StratumUpdate:
             if parts:
                 front[name] = backend.union(parts)
         below = self.below.standing(self.orders)
-        while front := {name: rows for name, rows in front.items() if len(rows)}:
+        while front := some(backend, front):
             self.note_round(front)
             walked = self.walk(front, below, None)
             front = self._insert_round(front, below) if walked is None else self._insert_walked(front, walked)
@@ -170,6 +176,7 @@ class StratumUpdate:
 
     def outcome(self, memory: object) -> Outcome:
         changes = {name: self._net(name) for name in self.stratum.relations}
+        self.backend.settle(rows for change in changes.values() for rows in (change.plus, change.minus))
         versions = {name: self.old[name].removing(change.minus).adding(change.plus) for name, change in changes.items()}
         return Outcome(versions, changes, memory, self.rounds)
 
