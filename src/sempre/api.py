@@ -35,7 +35,7 @@ from sempre.diagnostics import BackendError, DataError, ProgramError, StateError
 from sempre.engine import STRATEGIES, Engine, EpochResult, Progress
 from sempre.ingest import encode_rows, is_spark_frame
 from sempre.lang.parser import parse, parse_atom
-from sempre.places import Places, parse_size
+from sempre.places import Places, parse_size, place_of
 from sempre.plan.equivalence import close_equivalences
 from sempre.results import Decoder
 
@@ -209,6 +209,10 @@ class View:
 
     def to_spark(self) -> DataFrame:
         """A Spark DataFrame of all rows, as they are now: later epochs do not change it."""
+        version, cluster = self._database._version(self.name), self._database._cluster
+        if cluster is not None and place_of(version) == "cluster":
+            self._database._shown.append(version)  # its files stay as long as the database
+            return cluster.frame(self.relation, version)
         return self._database._border().frame(self.relation, self.to_arrow())
 
     def __repr__(self) -> str:
@@ -278,6 +282,8 @@ class Database:
         self._cluster = _cluster(checked, spark, place, self._backend)
         self._engine = _engine(checked, self._backend, self._cluster, strategy, progress, place, memory)
         self._decoder = Decoder(self._backend.values, checked.types)
+        self._place = place
+        self._shown: list[Any] = []
         self._closed = False
 
     # ------------------------------------------------------------------------------------------------- epochs
@@ -306,14 +312,15 @@ class Database:
         self._open()
         if self._engine.snapshot.epoch >= 0:
             raise StateError("the database is materialized already", hint="Use apply() for further facts.")
-        encoded = self._encode_all(tables or {})
+        kept, tables = self._kept(tables or {})
+        encoded = self._encode_all(tables)
         for name, (columns, size) in self._program_facts().items():
             mine = encoded.get(name)
             if mine is None:
                 encoded[name] = (columns, size)
             else:
                 encoded[name] = ([np.concatenate(pair) for pair in zip(mine[0], columns, strict=True)], mine[1] + size)
-        return self._apply(encoded, {})
+        return self._apply(encoded, {}, kept)
 
     def apply(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
         """One epoch: delete, then insert; all of it or, if anything fails, nothing.
@@ -325,7 +332,9 @@ class Database:
         """
         self._open()
         self._materialized()
-        return self._apply(self._encode_all(insert or {}), self._encode_all(delete or {}))
+        coming, insert = self._kept(insert or {})
+        going, delete = self._kept(delete or {})
+        return self._apply(self._encode_all(insert), self._encode_all(delete), coming, going)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -351,14 +360,43 @@ class Database:
                 other[name] = backend.difference(other[name], backend.version(rows))
         return insert, delete
 
-    def _apply(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> ChangeSet:
+    def _kept(self, tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Spark DataFrames that stay on the cluster, as its rows; and all other tables."""
+        kept: dict[str, Any] = {}
+        if self._cluster is not None and self._place == "cluster":
+            for name, rows in tables.items():
+                relation = self.program.relations.get(name)
+                if relation is not None and relation.arity and is_spark_frame(rows):
+                    kept[name] = self._border().keep(relation, rows, self._cluster)
+            self._cluster.settle(kept.values())
+        return kept, {name: rows for name, rows in tables.items() if name not in kept}
+
+    def _apply(
+        self,
+        insert: Mapping[str, Any],
+        delete: Mapping[str, Any],
+        coming: Mapping[str, Any] | None = None,
+        going: Mapping[str, Any] | None = None,
+    ) -> ChangeSet:
+        """One epoch: columns of codes, and rows (`coming`, `going`) that are on the cluster."""
         backend = self._backend
         backend.fit({name: columns for name, (columns, _) in insert.items()})
         if self._engine.is_empty:
             self._engine.reset()
         plus = {name: backend.rows(name, *encoded) for name, encoded in insert.items()}
         minus = {name: backend.rows(name, *encoded) for name, encoded in delete.items()}
-        return self._finish(plus, minus)
+        return self._finish(self._joined(plus, coming), self._joined(minus, going))
+
+    def _joined(self, rows: Mapping[str, Any], others: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Rows in the driver and rows on the cluster as one set per relation."""
+        found = dict(rows)
+        for name, other in (others or {}).items():
+            mine = found.get(name)
+            if mine is not None and self._cluster is not None:
+                brought = self._engine.places.bring_rows(name, mine, "cluster")
+                other = self._cluster.union([other, brought])
+            found[name] = other
+        return found
 
     def _finish(self, plus: Mapping[str, Any], minus: Mapping[str, Any]) -> ChangeSet:
         jobs = 0 if self._cluster is None else self._cluster.jobs

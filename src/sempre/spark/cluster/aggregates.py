@@ -14,6 +14,7 @@ from sempre.backends.best import weighted_sums
 from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
 from sempre.spark.cluster.compute import arrow_schema, spark_schema
+from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.values import WEIGHT, from_arrow, names_of, to_arrow
 from sempre.spark.failures import fault_text
 
@@ -82,7 +83,7 @@ def beaten(held: DataFrame, offered: DataFrame, relation: Relation, better: bool
     return joined.filter(wins if better else ~wins).select(*names_of(relation.kinds))
 
 
-def totals(df: DataFrame, relation: Relation) -> DataFrame:
+def totals(scratch: Scratch, df: DataFrame, relation: Relation) -> DataFrame:
     """`sum` or `count` per group of rows with weights."""
     from pyspark.sql import functions as fn
 
@@ -95,7 +96,7 @@ def totals(df: DataFrame, relation: Relation) -> DataFrame:
     grouped = df.groupBy(*others).agg(fn.collect_list(name).alias(name), fn.collect_list(WEIGHT).alias(WEIGHT))
     run = KernelTotals(relation.name, column, relation.kinds)
     columns = list(zip(names, relation.kinds, strict=True))
-    return grouped.filter(fn.size(name) > 0).mapInArrow(run, spark_schema(columns))
+    return scratch.mapped(grouped.filter(fn.size(name) > 0), run, spark_schema(columns))
 
 
 @dataclass(frozen=True, slots=True)

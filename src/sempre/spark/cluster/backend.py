@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sempre.analysis.model import CheckedProgram, Kind
+from sempre.analysis.model import CheckedProgram, Kind, Relation
 from sempre.diagnostics import BackendError, Diagnostic
 from sempre.kernel.values import Values
 from sempre.plan.ops import Order, Plan, Probe, RankOf, Lower, Read, Step, probes, Absent, Reduce
 from sempre.spark.cluster import aggregates
+from sempre.spark.cluster.crossing import checked, named
 from sempre.spark.cluster.plans import Frames, Views
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.tables import Store, Table, Tally, Version, summed, union_frames
@@ -30,7 +31,7 @@ class Prepared:
 
 
 class Sizes:
-    """Sizes, and a guess at numbers of distinct values."""
+    """Sizes, and numbers of distinct values, estimated from a sample of the largest part."""
 
     def __init__(self, state: Mapping[str, Version]) -> None:
         self._state = state
@@ -39,7 +40,10 @@ class Sizes:
         return len(self._state[relation])
 
     def distinct(self, relation: str, column: int) -> int:
-        return max(1, int(len(self._state[relation]) ** 0.8))
+        version = self._state[relation]
+        largest = max((part for part, _ in version.parts), key=len, default=None)
+        found = None if largest is None else largest.distinct(column)
+        return found or max(1, int(len(version) ** 0.8))
 
 
 class SparkBackend:
@@ -90,6 +94,17 @@ class SparkBackend:
         kinds = kinds_of(declared)
         return self._store.held(table_of(self.values, columns, size, kinds, declared.arity), kinds, declared.arity)
 
+    def take(self, relation: Relation, chosen: DataFrame) -> Table:
+        """The rows of a DataFrame with the columns of a relation, which stay where they are."""
+        empty = self._empty(relation.name)
+        with self.scratch.job():
+            plain = checked(chosen, relation)
+        return self._store.lazy(empty, lambda: plain.distinct(), (), shared=True)
+
+    def frame(self, relation: Relation, version: Version) -> DataFrame:
+        """A DataFrame of a relation, with the names of its columns."""
+        return named(version.frame(), relation)
+
     def version(self, rows: Table, orders: Iterable[Order] = ()) -> Version:
         return Version.of(rows)
 
@@ -124,7 +139,7 @@ class SparkBackend:
                 parents += view.parts if isinstance(view, Tally) else view.tables()
 
             def make(plan: Plan = prepared.plan, seen: Views = seen) -> DataFrame | None:
-                return Frames(self.scratch.spark, plan, seen, counted).head(plan, kinds)
+                return Frames(self.scratch, plan, seen, counted).head(plan, kinds)
 
             makers.append(make)
         return makers, parents
@@ -313,7 +328,7 @@ class SparkBackend:
         if counted.known_empty:
             return self._empty(relation)
         return self._store.lazy(
-            counted, lambda: aggregates.totals(counted.frame(), declared), [counted], weighted=False, shared=True
+            counted, lambda: aggregates.totals(self.scratch, counted.frame(), declared), [counted], weighted=False, shared=True
         )
 
 

@@ -171,7 +171,7 @@ def _results(frames: Frames, literal: Fold, inner: Bound, shared: tuple[str, ...
     lists = terms.groupBy(*keys).agg(fn.collect_list(TERM).alias(TERM)).filter(fn.size(TERM) > 0)
     columns = tuple((frames.name(var), frames.kinds[var]) for var in shared)
     run = KernelFold(frames.rule, literal.kind, literal.operand, columns, kind)
-    return lists.mapInArrow(run, spark_schema([*columns, (RESULT, kind)]))
+    return frames.scratch.mapped(lists, run, spark_schema([*columns, (RESULT, kind)]))
 
 
 @dataclass(frozen=True, slots=True)

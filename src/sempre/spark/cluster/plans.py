@@ -21,11 +21,12 @@ from sempre.spark.cluster.compute import (
     kind_of,
     spark_schema,
 )  # fmt: skip
+from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.tables import Tally, Version
 from sempre.spark.cluster.values import Kinds, names_of, plain
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 Views = Mapping[tuple[str, Read], Version]
 # A side with at most this many values is sent to every task instead of being shuffled.
@@ -44,8 +45,8 @@ class Bound:
 class Frames:
     """Runs the plans of one rule over some views."""
 
-    def __init__(self, spark: SparkSession, plan: Plan, views: Views, counted: bool) -> None:
-        self.spark = spark
+    def __init__(self, scratch: Scratch, plan: Plan, views: Views, counted: bool) -> None:
+        self.scratch = scratch
         self.views = views
         self.counted = counted
         self.rule = plan.rule.number
@@ -87,14 +88,14 @@ class Frames:
         steps = KernelSteps(
             self.rule, (), given, tuple((var, self.name(var), self.kinds[var]) for var in keep), results
         )
-        return df.mapInArrow(steps, spark_schema(steps.columns))
+        return self.scratch.mapped(df, steps, spark_schema(steps.columns))
 
     def frame(self, bound: Bound) -> DataFrame:
         """The bindings, with a column at least."""
         from pyspark.sql import functions as fn
 
         if bound.df is None:
-            return self.spark.range(1).select(fn.lit(0).cast("bigint").alias("one"))
+            return self.scratch.spark.range(1).select(fn.lit(0).cast("bigint").alias("one"))
         return bound.df
 
     # ---------------------------------------------------------------------------------------------------- steps
@@ -164,7 +165,8 @@ class Frames:
         )
         one = () if going else ((Const(0, Kind.NUMBER), "one", Kind.NUMBER),)
         run = KernelSteps(self.rule, steps, given, going, one)
-        return Bound(self.frame(bound).mapInArrow(run, spark_schema(run.columns)), frozenset(kept), bound.most)
+        df = self.scratch.mapped(self.frame(bound), run, spark_schema(run.columns))
+        return Bound(df, frozenset(kept), bound.most)
 
     # ------------------------------------------------------------------------------------------------- probing
 

@@ -17,17 +17,19 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sempre.diagnostics import BackendError, Diagnostic
-from sempre.spark.failures import running
+from sempre.spark.cluster.shipping import make_importable
 from sempre.spark.cluster.values import Kinds, schema_of
+from sempre.spark.failures import running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 # Names the folder for what rounds find: one that the driver and all executors see.
 SCRATCH_VARIABLE = "SEMPRE_SCRATCH"
@@ -42,6 +44,7 @@ class Scratch:
         self.spark = spark
         self.jobs = 0
         self._counting = threading.Lock()
+        self._shipping = threading.Lock()
         self._numbers = itertools.count()
         parent = os.environ.get(SCRATCH_VARIABLE) or tempfile.gettempdir()
         self.folder = Path(parent) / f"sempre-{uuid.uuid4().hex}"
@@ -86,6 +89,12 @@ class Scratch:
             self.interrupt()
             raise
 
+    def mapped(self, df: DataFrame, run: Callable[..., Any], schema: StructType) -> DataFrame:
+        """`df.mapInArrow`, with a function of this package."""
+        with self._shipping:
+            self.jobs += make_importable(self.spark)
+        return df.mapInArrow(run, schema)
+
     def interrupt(self) -> None:
         """Stop every job of ours."""
         with contextlib.suppress(Exception):
@@ -123,6 +132,15 @@ class Scratch:
     def get(self, path: Path, columns: Sequence[str]) -> pa.Table:
         """The rows of what was written, without a job."""
         return pq.read_table(path, columns=list(columns), partitioning=None)
+
+    def sample(self, path: Path, column: str, rows: int) -> pa.ChunkedArray:
+        """About so many values of a column, some of every file."""
+        files = [pq.ParquetFile(file) for file in sorted(path.glob("*.parquet"))]
+        taken = []
+        for file in (file for file in files if file.metadata.num_rows):
+            batch = next(file.iter_batches(max(1, rows // len(files)), columns=[column]))
+            taken.append(batch.column(0))
+        return pa.chunked_array(taken)
 
     def frame(self, path: Path, kinds: Kinds, weighted: bool) -> DataFrame:
         return self.spark.read.schema(schema_of(kinds, weighted)).parquet(path.as_uri())

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # A version or tally with more parts than this is merged.
 MANY_PARTS = 6
+# What the planner hears of a column comes from so many of its values.
+SAMPLE_ROWS = 4096
 
 
 class Store:
@@ -127,6 +129,7 @@ class Table:
         self._size: int | None = None
         self._path: Path | None = None
         self._frame: DataFrame | None = None
+        self._distinct: dict[int, int] = {}
 
     @property
     def names(self) -> list[str]:
@@ -173,6 +176,17 @@ class Table:
             else:
                 self._frame = scratch.frame(self._path, self.kinds, self.weighted)
         return self._frame
+
+    def distinct(self, column: int) -> int | None:
+        """About how many different values a column has, by a sample; None before the table is settled."""
+        if self._path is None:
+            return None
+        if column not in self._distinct:
+            sample = self.store.scratch.sample(self._path, self.names[column], SAMPLE_ROWS)
+            counts = sample.value_counts().field("counts").to_numpy()
+            once = int((counts == 1).sum())
+            self._distinct[column] = max(1, int((len(self) / len(sample)) ** 0.5 * once) + counts.size - once)
+        return self._distinct[column]
 
     # ---------------------------------------------------------------------------------- as the driver sees it
 
