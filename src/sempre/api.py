@@ -559,7 +559,10 @@ class Database:
             columns, size = encode_rows(relation, [row], self._backend.values, self.program.checked.types)
         except DataError:
             return False
-        return bool(self._version(relation.name).contains(self._backend.rows(relation.name, columns, size)).all())
+        version, places = self._version(relation.name), self._engine.places
+        place = place_of(version)
+        rows = places.bring_rows(relation.name, self._backend.rows(relation.name, columns, size), place)
+        return len(places.backends[place].intersection(rows, version)) > 0
 
 
 def _check_options(strategy: str, place: str, semantics: str | None, store: Any) -> None:

@@ -121,9 +121,7 @@ class Places:
         rows = [(name, sizes.get(name, 0)) for body in (*bodies, set(stratum.relations)) for name in body]
         return sum(size * max(1, relations[name].arity) * VALUE_BYTES for name, size in rows)
 
-    def guard(
-        self, stratum: Stratum, works: Works, observe: Callable[[int, int], None]
-    ) -> Callable[[int, int], None]:
+    def guard(self, stratum: Stratum, works: Works, observe: Callable[[int, int], None]) -> Callable[[int, int], None]:
         """Watches the rounds of a stratum in the driver; raises `TooLarge` when they exceed the budget."""
         widest = max(max(1, self._program.relations[name].arity) for name in stratum.relations)
         taken = self.estimate(stratum, works.sizes(stratum))

@@ -7,7 +7,7 @@ snapshot. Counters are counted again from the recomputed facts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from sempre.maintain.iterations import ByIteration, Level, Levels
 from sempre.maintain.ranked import Ranks, ungrounded_facts
 from sempre.maintain.states import Below
 from sempre.maintain.strategy import Work
+from sempre.places import place_of
 from sempre.plan.backend import Counted, Rows
 from sempre.results import Decoder
 
@@ -93,7 +94,15 @@ class _Comparison:
         self._counters = 0
 
     def run(self) -> Verification:
-        engine, snapshot = self._engine, self._engine.snapshot
+        engine, places = self._engine, self._engine.places
+        snapshot = engine.snapshot
+        elsewhere = {name for name, version in snapshot.versions.items() if place_of(version) != places.main}
+        if elsewhere:
+            versions, explicit = (
+                {name: places.bring(name, version, places.main) for name, version in sets.items()}
+                for sets in (snapshot.versions, snapshot.explicit)
+            )
+            snapshot = replace(snapshot, versions=versions, explicit=explicit)
         again = Engine(engine.program, engine.backend, "recompute")
         again.apply({name: version.rows() for name, version in snapshot.explicit.items() if len(version)}, {})
         for name in engine.program.relations:
@@ -101,6 +110,8 @@ class _Comparison:
         work = _standing(again)
         for stratum in engine.program.strata:
             memory = snapshot.memories.get(stratum.index)
+            if elsewhere & set(stratum.relations):
+                continue  # its counters are of another place
             if isinstance(memory, Chosen):
                 memory = memory.memory
             if isinstance(memory, Ranks) and not self._found:

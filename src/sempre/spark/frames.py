@@ -75,9 +75,7 @@ def from_frame(
     return Crossing(finished(table, relation, span), names, by_name)
 
 
-def chosen_columns(
-    df: DataFrame, relation: Relation, what: str, span: Span
-) -> tuple[DataFrame, tuple[str, ...], bool]:
+def chosen_columns(df: DataFrame, relation: Relation, what: str, span: Span) -> tuple[DataFrame, tuple[str, ...], bool]:
     """The columns of a relation as `c0`, `c1` and so on, the names they had, and whether they were found by name."""
     with reading(what, span):
         fields = list(df.schema.fields)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sempre.analysis.model import CheckedProgram, Kind, Relation
 from sempre.diagnostics import BackendError, Diagnostic
 from sempre.kernel.values import Values
-from sempre.plan.ops import Order, Plan, Probe, RankOf, Lower, Read, Step, probes, Absent, Reduce
+from sempre.plan.ops import Absent, Lower, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
 from sempre.spark.cluster import aggregates
 from sempre.spark.cluster.crossing import checked, named
 from sempre.spark.cluster.plans import Frames, Views
@@ -189,9 +189,7 @@ class SparkBackend:
     def difference(self, rows: Table, version: Version) -> Table:
         if rows.known_empty or not len(version):
             return rows
-        return self._store.lazy(
-            rows, lambda: without(rows.frame(), version, rows.names), [rows, *version.tables()]
-        )
+        return self._store.lazy(rows, lambda: without(rows.frame(), version, rows.names), [rows, *version.tables()])
 
     def intersection(self, rows: Table, version: Version) -> Table:
         if rows.known_empty or not len(version):
@@ -297,9 +295,7 @@ class SparkBackend:
 
         def make() -> DataFrame:
             kept = aggregates.beaten(held.frame(), best.frame(), declared, better=False)
-            return best.frame().join(
-                aggregates.in_groups(best.frame(), kept, declared), on=best.names, how="left_anti"
-            )
+            return best.frame().join(aggregates.in_groups(best.frame(), kept, declared), on=best.names, how="left_anti")
 
         better = self._store.lazy(rows, make, [best, held])
         self.settle([better, replaced])
@@ -328,7 +324,11 @@ class SparkBackend:
         if counted.known_empty:
             return self._empty(relation)
         return self._store.lazy(
-            counted, lambda: aggregates.totals(self.scratch, counted.frame(), declared), [counted], weighted=False, shared=True
+            counted,
+            lambda: aggregates.totals(self.scratch, counted.frame(), declared),
+            [counted],
+            weighted=False,
+            shared=True,
         )
 
 

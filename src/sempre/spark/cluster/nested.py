@@ -86,7 +86,9 @@ def _found(
     return (inner.df.select(*keys) if keys else frames.frame(inner)) if inner.df else frames.frame(inner), keys
 
 
-def _inner(frames: Frames, steps: tuple[Step, ...], bound: Bound, shared: tuple[str, ...], counted: bool) -> Bound | None:
+def _inner(
+    frames: Frames, steps: tuple[Step, ...], bound: Bound, shared: tuple[str, ...], counted: bool
+) -> Bound | None:
     """The solutions of nested steps for every binding of the shared variables."""
     from sempre.spark.cluster.plans import Bound
 

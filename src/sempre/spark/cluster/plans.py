@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import Const, Expr, Kind, Match, Var
 from sempre.plan.ops import Absent, Assign, Distinct, Filter, Lower, Plan, Probe, RankOf, Read, Reduce, Step, TakeApart
@@ -28,7 +28,7 @@ from sempre.spark.cluster.values import Kinds, names_of, plain
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Views = Mapping[tuple[str, Read], Version]
+Views = Mapping[tuple[str, Read], Any]  # a `Version`; for ranks, a `Tally`
 # A side with at most this many values is sent to every task instead of being shuffled.
 BROADCAST_VALUES = 1_000_000
 
@@ -76,7 +76,9 @@ class Frames:
             return self.frame(bound).select(fn.lit(0).cast("bigint").alias("c0"))
         return self.with_results(bound, list(plan.head), names_of(kinds))
 
-    def with_results(self, bound: Bound, exprs: list[Expr], columns: list[str], keep: tuple[str, ...] = ()) -> DataFrame:
+    def with_results(
+        self, bound: Bound, exprs: list[Expr], columns: list[str], keep: tuple[str, ...] = ()
+    ) -> DataFrame:
         """The values of expressions, as these columns, after those of the variables to keep."""
         df = self.frame(bound)
         found = [column_of(expr, self.names) for expr in exprs]
@@ -220,8 +222,7 @@ class Frames:
         """With the rank of the fact that the bindings make of an atom."""
         from pyspark.sql import functions as fn
 
-        tally = self.views[atom.relation, Read.RANK]
-        assert isinstance(tally, Tally)
+        tally: Tally = self.views[atom.relation, Read.RANK]
         mine = self.name(var)
         if not tally.parts:
             df = self.frame(bound).withColumn(mine, fn.lit(0).cast("bigint"))
@@ -238,6 +239,10 @@ class Frames:
                 keys[arg.name] = f"c{at}"
         ranks = ranks.select(*(fn.col(c).alias(self.name(v)) for v, c in keys.items()), fn.col("n").alias("found"))
         left = self.frame(bound)
-        df = left.join(ranks, on=[self.name(v) for v in keys], how="left") if keys else left.join(ranks, fn.lit(True), "left")
+        df = (
+            left.join(ranks, on=[self.name(v) for v in keys], how="left")
+            if keys
+            else left.join(ranks, fn.lit(True), "left")
+        )
         df = df.withColumn(mine, fn.coalesce(fn.col("found"), fn.lit(0).cast("bigint"))).drop("found")
         return replace(bound, df=df, vars=bound.vars | {var})

@@ -104,7 +104,7 @@ class Scratch:
         path = self._fresh()
         try:
             with self.job():
-                make().write.option("compression", "lz4").parquet(path.as_uri())
+                make().write.option("compression", "snappy").parquet(path.as_uri())
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
@@ -126,7 +126,7 @@ class Scratch:
         """Writes an Arrow table, without a job."""
         path = self._fresh()
         path.mkdir(parents=True)
-        pq.write_table(table, path / "part-0.parquet", compression="lz4")
+        pq.write_table(table, path / "part-0.parquet", compression="snappy")
         return path, table.num_rows
 
     def get(self, path: Path, columns: Sequence[str]) -> pa.Table:

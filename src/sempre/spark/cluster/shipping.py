@@ -64,7 +64,7 @@ def _missing(spark: SparkSession) -> set[str]:
     """The modules that a task cannot import."""
     # Made of text, so that nothing of this package has to be imported to read the function itself.
     scope: dict[str, Any] = {}
-    exec(PROBE, scope)  # noqa: S102
+    exec(PROBE, scope)
     with running():
         found = spark.range(0, 1, 1, 1).mapInArrow(scope["probe"], "module string").toArrow()
     return set(found.column(0).to_pylist())
@@ -83,4 +83,3 @@ def probe(batches):
                 missing.append(name)
         yield pyarrow.RecordBatch.from_arrays([pyarrow.array(missing, pyarrow.string())], ["module"])
 """
-

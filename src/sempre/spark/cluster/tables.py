@@ -229,9 +229,7 @@ class Table:
         from pyspark.sql import functions as fn
 
         names = self.names
-        turned = self.store.lazy(
-            self, lambda: self.frame().select(*names, (-fn.col(WEIGHT)).alias(WEIGHT)), [self]
-        )
+        turned = self.store.lazy(self, lambda: self.frame().select(*names, (-fn.col(WEIGHT)).alias(WEIGHT)), [self])
         turned._size = self._size
         return turned
 
