@@ -141,7 +141,7 @@ class Engine:
     def apply(
         self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], batch: tuple[str, int] | None = None
     ) -> EpochResult:
-        """One epoch: delete first, then insert; everything or nothing. `batch` is the stream and batch it comes from."""
+        """One epoch: delete first, then insert; everything or nothing. `batch` is the stream and batch it is of."""
         started = time.perf_counter()
         instances = self._instances()
         before = self._fitted(self.snapshot)

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
+from decimal import Decimal
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +78,7 @@ def test_only_the_state_stays_on_scratch_and_nothing_after_closing(spark: Any) -
 def test_frames_stay_on_the_cluster_and_come_out_as_frames(spark: Any) -> None:
     text = ".decl e(x: unsigned, f: float, s: symbol)\n.decl r(x: unsigned, f: float)\nr(x, f) :- e(x, f, _)."
     df = spark.createDataFrame(
-        [(2**64 - 1, float("nan"), "a"), (2**64 - 1, float("nan"), "b"), (7, -0.0, "ü")],
+        [(Decimal(2**64 - 1), nan, "a"), (Decimal(2**64 - 1), nan, "b"), (Decimal(7), -0.0, "ü")],
         "x decimal(20,0), f double, s string",
     )
     with sempre.Database(text, spark=spark, place="cluster") as db:

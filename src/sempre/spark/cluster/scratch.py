@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import threading
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -50,13 +51,15 @@ class Scratch:
         self.folder = Path(parent) / f"sempre-{uuid.uuid4().hex}"
         self.tag = f"sempre-{uuid.uuid4().hex[:12]}"
         self._pool: ThreadPoolExecutor | None = None
+        # Also when nobody closes the database: at the latest when this process ends.
+        self._removal = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     def close(self) -> None:
         """Remove everything."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._removal()
 
     def paths(self) -> list[Path]:
         """What is there now."""
