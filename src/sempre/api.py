@@ -586,11 +586,12 @@ def _cluster(checked: CheckedProgram, spark: Any, place: str, driver: LocalBacke
         raise BackendError("place `cluster` needs a Spark session", hint=hint)
     if spark is None or place == "driver":
         return None
-    from sempre.spark.cluster.backend import SparkBackend, check_kinds
+    from sempre.spark.cluster.backend import SparkBackend
 
+    cluster = SparkBackend(checked, spark, driver.values)
     if place == "cluster":
-        check_kinds(checked)
-    return SparkBackend(checked, spark, driver.values)
+        cluster.check()
+    return cluster
 
 
 def _engine(
@@ -607,7 +608,8 @@ def _engine(
     backends: dict[str, Any] = {"driver": driver, "cluster": cluster}
     if place == "cluster":
         return Engine(checked, cluster, strategy, progress, Places(checked, backends, place))
-    return Engine(checked, driver, strategy, progress, Places(checked, backends, place, parse_size(memory)))
+    places = Places(checked, backends, place, parse_size(memory), unfit=cluster.unfit)
+    return Engine(checked, driver, strategy, progress, places)
 
 
 def peak_rss() -> int:

@@ -21,7 +21,7 @@ from sempre.maintain.planning import Plans
 from sempre.maintain.ranked import Ranked
 from sempre.maintain.recompute import Recompute
 from sempre.maintain.strategy import Change, Outcome, Strategy, Work, again
-from sempre.places import DRIVER, Places, TooLarge, Works, place_of
+from sempre.places import CLUSTER, DRIVER, Places, TooLarge, Works, place_of
 from sempre.plan.backend import Backend, Rows, Version
 from sempre.plan.ops import relations_of
 
@@ -39,6 +39,9 @@ STRATEGIES: dict[str, Strategy] = {
         Auto(),
     )
 }
+
+# Strategies that can update a stratum that they remember nothing of.
+FORGETFUL = ("recompute", "dred", "dredc", "bf", "bfc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +227,6 @@ class Engine:
             works.new.update({name: before.versions[name] for name in stratum.relations})
             return memory, None
         began = time.perf_counter()
-        strategy = self._strategy_of(stratum)
         if not stratum.nonrecursive and not stratum.recursive:
             outcome = self._explicit_only(works, stratum)
             place = place_of(outcome.versions[stratum.relations[0]])
@@ -234,7 +236,7 @@ class Engine:
             place, outcome = self._evaluated(works, stratum, before, started)
         report = StratumReport(
             stratum.relations,
-            outcome.how or strategy.name,
+            outcome.how or self._strategy_of(stratum, place).name,
             outcome.rounds,
             time.perf_counter() - began,
             sum(len(change.plus) for change in outcome.changes.values()),
@@ -252,7 +254,7 @@ class Engine:
             works.notes.append(choice.why)
         place = choice.place
         while True:
-            larger = places.next_larger(place)
+            larger = places.next_larger(place, stratum)
             observer = self._round_observer(stratum, started)
             guard = observer if larger is None else places.guard(stratum, works, observer)
             work = works.at(place, stratum, guard)
@@ -268,20 +270,23 @@ class Engine:
 
     def _run(self, work: Work, stratum: Stratum, before: Snapshot, stayed: bool) -> Outcome:
         """One stratum where it is; what it remembers of another place is of no use, so there it starts again."""
-        strategy = self._strategy_of(stratum)
-        closed = None if self.places.closer is None else self.places.closer(work, stratum)
-        if closed is not None:
-            return closed if before.blank else again(work, stratum, closed)
+        place = place_of(work.backend)
+        strategy, closer = self._strategy_of(stratum, place), self.places.closer
+        if closer is not None and place == CLUSTER and strategy.name in FORGETFUL and (before.blank or not stayed):
+            closed = closer(work, stratum)
+            if closed is not None:
+                return closed if before.blank else again(work, stratum, closed)
         if before.blank:
             return strategy.bootstrap(work, stratum)
         if stayed:
             return strategy.update(work, stratum, before.memories.get(stratum.index))
         return again(work, stratum, strategy.bootstrap(work, stratum))
 
-    def _strategy_of(self, stratum: Stratum) -> Strategy:
-        """The chosen strategy; strata with aggregates in heads have only two ways."""
+    def _strategy_of(self, stratum: Stratum, place: str) -> Strategy:
+        """The chosen strategy; strata with aggregates in heads have only two ways, and `auto` one on the cluster."""
         aggregates = any(self.program.relations[name].aggregate is not None for name in stratum.relations)
-        return STRATEGIES["dred" if aggregates and self.strategy != "recompute" else self.strategy]
+        chosen = DRedC.name if self.strategy == Auto.name and place == CLUSTER else self.strategy
+        return STRATEGIES["dred" if aggregates and chosen != "recompute" else chosen]
 
     def _touched(self, work: Works, stratum: Stratum) -> bool:
         if any(name in work.explicit_changes for name in stratum.relations):

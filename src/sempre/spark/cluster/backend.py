@@ -12,7 +12,7 @@ from sempre.kernel.values import Values
 from sempre.plan.ops import Absent, Lower, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
 from sempre.spark.cluster import aggregates
 from sempre.spark.cluster.crossing import checked, named
-from sempre.spark.cluster.plans import Frames, Views
+from sempre.spark.cluster.plans import Frames, Views, hinted
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.tables import Store, Table, Tally, Version, summed, union_frames
 from sempre.spark.cluster.values import WEIGHT, kinds_of, table_of
@@ -57,6 +57,15 @@ class SparkBackend:
         self.instances = 0
         self.scratch = Scratch(spark)
         self._store = Store(self.scratch, values, program)
+        self.unfit = relations_with_records(program)
+
+    def check(self) -> None:
+        """Raise for a program with values that DataFrames cannot hold."""
+        for name in sorted(self.unfit):
+            relation = self.program.relations[name]
+            message = f"relation `{name}` needs records: place `cluster` cannot hold them"
+            hint = "use place `driver` or `auto`, or columns of numbers and symbols"
+            raise BackendError(Diagnostic("E708", message, relation.span, hint=hint), self.program.sources)
 
     def close(self) -> None:
         """Remove whatever is on scratch."""
@@ -336,7 +345,7 @@ def without(df: DataFrame, version: Version, names: list[str]) -> DataFrame:
     """The rows of a DataFrame that a version does not have."""
     if not len(version):
         return df
-    return df.join(version.frame(), on=names, how="left_anti")
+    return df.join(hinted(version.frame(), len(version) * len(names)), on=names, how="left_anti")
 
 
 def _others(steps: tuple[Step, ...]) -> list[tuple[str, Read]]:
@@ -350,16 +359,7 @@ def _others(steps: tuple[Step, ...]) -> list[tuple[str, Read]]:
     return found
 
 
-def check_kinds(program: CheckedProgram) -> None:
-    """Raise for a program whose values DataFrames cannot hold."""
-    for relation in program.relations.values():
-        if Kind.RECORD in relation.kinds:
-            raise BackendError(
-                Diagnostic(
-                    "E708",
-                    f"relation `{relation.name}` has a column of records: place `cluster` cannot hold it",
-                    relation.span,
-                    hint="use place `driver` or `auto`, or columns of numbers and symbols",
-                ),
-                program.sources,
-            )
+def relations_with_records(program: CheckedProgram) -> frozenset[str]:
+    """The relations whose values, or whose rules' values, DataFrames cannot hold."""
+    found = {name for name, relation in program.relations.items() if Kind.RECORD in relation.kinds}
+    return frozenset(found | {rule.relation for rule in program.rules if Kind.RECORD in rule.kinds.values()})

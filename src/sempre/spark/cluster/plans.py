@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Views = Mapping[tuple[str, Read], Any]  # a `Version`; for ranks, a `Tally`
 # A side with at most this many values is sent to every task instead of being shuffled.
 BROADCAST_VALUES = 1_000_000
+# One with at most this many is hashed where it was shuffled to, instead of both sides being sorted.
+HASH_VALUES = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,13 @@ class Bound:
     df: DataFrame | None
     vars: frozenset[str]
     most: int | None  # at most this many rows, if that is known
+
+
+def hinted(df: DataFrame, values: int, hashed: bool = True) -> DataFrame:
+    """The right side of a join with about so many values, with a word to Spark on how to join."""
+    if values <= BROADCAST_VALUES:
+        return df.hint("broadcast")
+    return df.hint("shuffle_hash") if hashed and values <= HASH_VALUES else df
 
 
 class Frames:
@@ -209,12 +218,12 @@ class Frames:
         multiplies = bool(binds) or (self.counted and not exact)
         if not keys:
             other = right if multiplies else right.limit(1)
-            joined = left.crossJoin(fn.broadcast(other) if small_right else other).drop("two")
+            joined = left.crossJoin(hinted(other, len(view) * width, hashed=False)).drop("two")
         elif small_left and not small_right and (multiplies or exact):
             joined = fn.broadcast(left).join(right, on=keys, how="inner")
         else:
             how = "inner" if multiplies else "left_semi"
-            joined = left.join(fn.broadcast(right) if small_right else right, on=keys, how=how)
+            joined = left.join(hinted(right, len(view) * width), on=keys, how=how)
         most = bound.most if exact or not multiplies else None
         return self.only(Bound(joined, bound.vars | set(binds), most), live)
 
