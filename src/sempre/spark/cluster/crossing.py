@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING
 from sempre.analysis.model import Kind, Relation
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.spark.cluster.values import names_of
+from sempre.spark.frames import UNSIGNED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 LIMIT = 1 << 64
+# A type with room for every unsigned number, and one more digit.
+WIDE = "decimal(21,0)"
+
+
+def _wide(number: int) -> Column:
+    """A number that may be too large for a bigint."""
+    from pyspark.sql import functions as fn
+
+    return fn.lit(str(number)).cast(WIDE)
 
 
 def checked(chosen: DataFrame, relation: Relation) -> DataFrame:
@@ -45,7 +55,7 @@ def _tests(name: str, kind: Kind) -> list[tuple[str, str, str, Column]]:
         found.append(("E505", "values are not UTF-8", "make_valid_utf8(...) repairs them", ~fn.is_valid_utf8(col)))
     if kind is Kind.UNSIGNED:
         hint = f"a value of `unsigned` is from 0 to {LIMIT - 1}"
-        found.append(("E504", "values are out of range", hint, (col < 0) | (col.cast("decimal(20,0)") >= LIMIT)))
+        found.append(("E504", "values are out of range", hint, (col < 0) | (col.cast(WIDE) >= _wide(LIMIT))))
     return found
 
 
@@ -62,8 +72,8 @@ def _plain(name: str, kind: Kind, given: str) -> Column:
     if kind is Kind.FLOAT:
         return col.cast("double") + fn.lit(0.0)  # one zero
     if kind is Kind.UNSIGNED and given.startswith("decimal"):
-        wide = col.cast("decimal(21,0)")
-        return fn.when(wide >= 1 << 63, wide - fn.lit(LIMIT).cast("decimal(21,0)")).otherwise(wide).cast("bigint")
+        wide = col.cast(WIDE)
+        return fn.when(wide >= _wide(LIMIT // 2), wide - _wide(LIMIT)).otherwise(wide).cast("bigint")
     return col
 
 
@@ -77,7 +87,7 @@ def named(df: DataFrame, relation: Relation) -> DataFrame:
     for name, kind, shown in zip(names_of(relation.kinds), relation.kinds, relation.columns, strict=True):
         col = fn.col(name)
         if kind is Kind.UNSIGNED:
-            wide = col.cast("decimal(21,0)")
-            col = fn.when(col < 0, wide + fn.lit(LIMIT).cast("decimal(21,0)")).otherwise(wide).cast("decimal(20,0)")
+            wide = col.cast(WIDE)
+            col = fn.when(col < 0, wide + _wide(LIMIT)).otherwise(wide).cast(UNSIGNED)
         columns.append(col.alias(shown))
     return df.select(*columns)
