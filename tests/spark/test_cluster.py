@@ -44,7 +44,9 @@ def random_program(seed: int) -> Case:
         seed += 1000
 
 
-@pytest.mark.parametrize(("seed", "strategy"), [(3, "recompute"), (5, "dredc"), (8, "elastic")])
+@pytest.mark.parametrize(
+    ("seed", "strategy"), [(3, "recompute"), (5, "dredc"), pytest.param(8, "elastic", marks=pytest.mark.slow)]
+)
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
 def test_random_programs_agree_with_the_oracle(spark: Any, seed: int, strategy: str) -> None:
     case = random_program(seed)
