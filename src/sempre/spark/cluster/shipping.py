@@ -6,6 +6,8 @@ package goes as a zip file; it needs NumPy and PyArrow where tasks run.
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 import zipfile
 from pathlib import Path
@@ -30,9 +32,11 @@ def make_importable(spark: SparkSession) -> int:
     missing = _missing(spark)
     jobs = 1
     if "sempre" in missing:
-        with tempfile.TemporaryDirectory() as folder:
-            spark.addArtifacts(str(package(Path(folder))), pyfile=True)
-            missing = _missing(spark)
+        # Executors fetch the file when they first need it: it stays until this process ends.
+        folder = Path(tempfile.mkdtemp(prefix="sempre-package-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        spark.addArtifacts(str(package(folder)), pyfile=True)
+        missing = _missing(spark)
         jobs = 2
     if missing:
         raise BackendError(
