@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 from decimal import Decimal
 from math import nan
@@ -212,27 +211,3 @@ def _workers() -> list[int]:
         return pid == os.getpid()
 
     return [pid for pid in daemons if parents[pid] in daemons and ours(pid)]
-
-
-FAR = """
-import os, sys
-import sempre
-from sempre.spark.session import SessionOptions, StartingSession
-conf = {{"spark.sql.shuffle.partitions": "2", "spark.executorEnv.PYTHONPATH": ""}}
-starting = StartingSession(SessionOptions("local-cluster[2,1,1024]", conf=conf))
-spark = starting.get()
-with sempre.Database({program!r}, spark=spark, place="cluster", strategy="recompute") as db:
-    db.apply(insert={{"a": [(1,), (2,)]}})
-    print(sorted(db["c"]), db._cluster.jobs)
-starting.close()
-"""
-
-
-@pytest.mark.skipif(KIND == "connect", reason="one cluster is enough")
-@pytest.mark.slow
-def test_executors_without_the_package_are_sent_it(tmp_path: Path) -> None:
-    script = tmp_path / "far.py"
-    script.write_text(FAR.format(program=SLOW), "utf-8")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "[(4,), (7,)]" in done.stdout
