@@ -28,9 +28,9 @@ STRATEGIES = ("recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic", 
 Changes = tuple[Facts, Facts]  # (insert, delete); deletions come first
 
 
-def database(program: s.Program, strategy: str) -> Any:
+def database(program: s.Program, strategy: str, **options: Any) -> Any:
     """A new database for the program."""
-    db = sempre.Database(sempre.Program(to_text(program)), strategy=strategy)
+    db = sempre.Database(sempre.Program(to_text(program)), strategy=strategy, **options)
     db._engine.debug = True
     return db
 
@@ -69,14 +69,17 @@ def truths(program: s.Program, epochs: list[Changes]) -> list[Truth]:
     return found
 
 
-def check_epochs(program: s.Program, epochs: list[Changes], strategy: str, expected: list[Truth] | None = None) -> int:
+def check_epochs(
+    program: s.Program, epochs: list[Changes], strategy: str, expected: list[Truth] | None = None, **options: Any
+) -> int:
     """Applies the epochs; after each, every relation, change set and counter must equal the oracle's.
 
-    Returns how many counters of facts were compared. `expected` spares asking the oracle again.
+    Returns how many counters of facts were compared. `expected` spares asking the oracle again, `options` are those of
+    the database.
     """
     expected = expected or truths(program, epochs)
     compared = 0
-    with unhurried(), database(program, strategy) as db:
+    with unhurried(), database(program, strategy, **options) as db:
         compare(db, expected[0].facts, "at the start")
         for number, (insert, delete) in enumerate(epochs, 1):
             before, after = expected[number - 1].facts, expected[number].facts

@@ -89,7 +89,7 @@ def _check_ranks(db: Any, memory: Ranks, stratum: Stratum, result: Facts, where:
     if not stratum.recursive:
         return 0
     for name in stratum.relations:
-        ranked = numbers(db, name, memory.tallies(db._backend)[name].entries())
+        ranked = numbers(db, name, memory.tallies(db._engine.backend)[name].entries())
         assert set(ranked) == result[name], f"ranks of {name} {where}"
         assert all(rank > 0 for rank in ranked.values()), f"ranks of {name} {where}"
     for name, rows in ungrounded_facts(standing(db._engine, db._engine.snapshot), stratum, memory).items():
@@ -118,7 +118,7 @@ def _check_levels(
     found = dict.fromkeys(given, (0, 1))
     for iteration, level in enumerate(memory.levels, 1):
         counts = numbers(db, name, level.counts[name]) if name in level.counts else {}
-        facts = set(numbers(db, name, db._backend.once(level.facts[name]))) if name in level.facts else set()
+        facts = set(numbers(db, name, db._engine.backend.once(level.facts[name]))) if name in level.facts else set()
         assert facts == {row for row, count in counts.items() if count > 0} - set(found), (
             f"facts of {name} in iteration {iteration} {where}"
         )

@@ -42,7 +42,8 @@ from sempre.ingest import encode_rows, is_spark_frame
 from sempre.kernel.select import Selection
 from sempre.lang.parser import parse, parse_atom
 from sempre.maintain.strategy import Change, difference
-from sempre.modules.find import modularize
+from sempre.modules.find import Parts, modularize
+from sempre.places import Places, parse_size, place_of
 from sempre.results import Decoder
 from sempre.storage.ondemand import OnDemand
 
@@ -53,10 +54,13 @@ if TYPE_CHECKING:
     from sempre.active.explain import FactHistory
     from sempre.active.inference import Cycle
     from sempre.spark.border import Border
+    from sempre.spark.cluster.backend import SparkBackend
     from sempre.spark.operations import Operations
     from sempre.spark.streams import BatchReport, Maintenance
     from sempre.storage.keeper import Keeper
     from sempre.verify import Verification
+
+PLACES = ("auto", "driver", "workers", "cluster")
 
 
 class Program:
@@ -121,6 +125,7 @@ class Report:
     ignored_insertions: int
     ignored_deletions: int
     by_position: tuple[str, ...] = ()  # relations whose Spark columns have other names than declared
+    jobs: int = 0  # Spark jobs that rounds on the cluster took
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "strata": list(self.strata), "by_position": list(self.by_position)}
@@ -219,7 +224,12 @@ class View:
 
     def to_spark(self) -> DataFrame:
         """A Spark DataFrame of all rows, as they are now: later epochs do not change it."""
-        return self._database._border().frame(self.relation, self.to_arrow())
+        database = self._database
+        version = database._version(self.name)
+        if isinstance(database, Database) and database._cluster is not None and place_of(version) == "cluster":
+            database._shown.append(version)  # its files stay as long as the database
+            return database._cluster.frame(self.relation, version)
+        return database._border().frame(self.relation, self.to_arrow())
 
     def __repr__(self) -> str:
         columns = ", ".join(
@@ -328,31 +338,39 @@ class Database:
         epoch: int | None = None,
         migrate: bool = False,
     ) -> None:
-        _check_options(strategy, place, semantics)
+        _check_options(strategy, place, semantics, store)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
         self.program = program.under(semantics)
         self._spark = spark
         self._made_border: Border | None = None
-        # Active rules read the database of the cycle before: nothing is closed at once there.
+        # Active rules read the database of the cycle before: nothing is closed at once there. DataFrames have rounds.
         is_active = self.program.checked.semantics == "active"
-        parts = modularize(self.program.checked, "off" if is_active else modules)
+        parts = modularize(self.program.checked, "off" if is_active or place == "cluster" else modules)
         checked = parts.program
         self._backend = LocalBackend(checked, threads)
         self._decoder = Decoder(self._backend.values, checked.types)
         self._engine: Engine | ActiveEngine
         self._session: Session | None = None
+        self._cluster: SparkBackend | None = None
         if is_active:
-            _check_active(strategy, cycles)
+            _check_active(strategy, place, cycles)
             limit = CYCLE_LIMIT if cycles is None else cycles
             self._engine = ActiveEngine(checked, self._backend, self._decoder, limit, progress)
-            if isinstance(memory, int):
-                self._engine.memory = memory
+            self._engine.memory = parse_size(memory) or self._engine.memory
             self._session = Session(self._engine)
         else:
-            self._engine = Engine(checked, self._backend, strategy, progress, parts.modules, deferred=parts.deferred)
+            # A store keeps what the driver has.
+            self._cluster = None if store is not None else _cluster(checked, spark, place, self._backend)
+            several = _places(parts, self._backend, self._cluster, place, memory)
+            main: Any = self._cluster if several is not None and place == "cluster" else self._backend
+            self._engine = Engine(
+                checked, main, strategy, progress, parts.modules, deferred=parts.deferred, several=several
+            )
         # Epochs come one after the other, also from streams; readers never wait: a snapshot does not change.
         self._writing = threading.RLock()
         self._streams: list[Maintenance] = []
+        self._place = place
+        self._shown: list[Any] = []
         self._closed = False
         self._keeper: Keeper | None = None
         self._options = {"strategy": strategy, "modules": modules, "place": place, "threads": threads, "memory": memory}
@@ -392,7 +410,8 @@ class Database:
     def _materialise(self, tables: Mapping[str, Any]) -> ChangeSet:
         if self._engine.snapshot.epoch >= 0:
             raise StateError("the database is materialized already", hint="Use apply() for further facts.")
-        return self._apply(self._with_program_facts(tables), {})
+        kept, tables = self._kept(tables)
+        return self._apply(self._with_program_facts(tables), {}, kept=(kept, {}))
 
     def _with_program_facts(self, tables: Mapping[str, Any]) -> dict[str, tuple[list[Any], int]]:
         encoded = self._encode_all(tables)
@@ -414,7 +433,9 @@ class Database:
         """
         self._open()
         self._materialized()
-        return self._apply(self._encode_all(insert or {}), self._encode_all(delete or {}))
+        coming, insert = self._kept(insert or {})
+        going, delete = self._kept(delete or {})
+        return self._apply(self._encode_all(insert), self._encode_all(delete), kept=(coming, going))
 
     def whatif(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
         """What `apply` would change, and how it would go; nothing is kept."""
@@ -457,15 +478,40 @@ class Database:
                 other[name] = backend.difference(other[name], backend.version(rows))
         return insert, delete
 
+    def _kept(self, tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Spark DataFrames that stay on the cluster, as its rows; and all other tables."""
+        kept: dict[str, Any] = {}
+        if self._cluster is not None and self._place == "cluster":
+            for name, rows in tables.items():
+                relation = self.program.relations.get(name)
+                if relation is not None and relation.arity and is_spark_frame(rows):
+                    kept[name] = self._border().keep(relation, rows, self._cluster)
+            self._cluster.settle(kept.values())
+        return kept, {name: rows for name, rows in tables.items() if name not in kept}
+
     def _apply(
         self,
         insert: Mapping[str, Any],
         delete: Mapping[str, Any],
         batch: tuple[str, int] | None = None,
         publish: Callable[[int, ChangeSet], None] | None = None,
+        kept: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
     ) -> ChangeSet:
+        """One epoch: columns of codes, and rows to insert and to delete that are on the cluster (`kept`)."""
         with self._writing:
-            return self._finish(*self._rows(insert, delete), batch, publish)
+            plus, minus = self._rows(insert, delete)
+            return self._finish(self._joined(plus, kept[0]), self._joined(minus, kept[1]), batch, publish)
+
+    def _joined(self, rows: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+        """Rows in the driver and rows on the cluster as one set per relation."""
+        found = dict(rows)
+        for name, other in others.items():
+            mine = found.get(name)
+            if mine is not None and self._cluster is not None:
+                brought = self._stratified("the cluster").places.bring_rows(name, mine, "cluster")
+                other = self._cluster.union([other, brought])
+            found[name] = other
+        return found
 
     def _rows(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         backend = self._backend
@@ -485,10 +531,11 @@ class Database:
         """One epoch; `publish` sees what it changes before anybody else, and if it raises, there is no epoch."""
         self._idle()
         engine, before = self._engine, self._engine.snapshot
+        jobs = self._jobs()
         made: list[ChangeSet] = []
 
         def before_commit(after: Snapshot, result: EpochResult) -> None:
-            made.append(self._change_set(result, before, after))
+            made.append(self._change_set(result, before, after, self._jobs() - jobs))
             if publish is not None:
                 publish(after.epoch, made[0])
 
@@ -529,13 +576,17 @@ class Database:
 
         return change_of
 
-    def _change_set(self, result: EpochResult, before: Snapshot, after: Snapshot) -> ChangeSet:
+    def _jobs(self) -> int:
+        """How many Spark jobs there have been."""
+        return 0 if self._cluster is None else self._cluster.jobs
+
+    def _change_set(self, result: EpochResult, before: Snapshot, after: Snapshot, jobs: int = 0) -> ChangeSet:
         relations = self.program.relations
         changed = {name: change for name, change in result.changes.items() if name in relations}
         report = Report(
             result.seconds,
             result.strategy,
-            "driver",
+            result.placement,
             sum(stratum.rounds for stratum in result.strata),
             result.instances,
             {name: len(change.plus) for name, change in changed.items()},
@@ -546,6 +597,7 @@ class Database:
             result.ignored_insertions,
             result.ignored_deletions,
             self._made_border.by_position() if self._made_border else (),
+            jobs,
         )
         epoch = after.epoch
 
@@ -853,6 +905,8 @@ class Database:
         self._backend.close()
         if self._keeper is not None:
             self._keeper.close()
+        if self._cluster is not None:
+            self._cluster.close()
 
     def __enter__(self) -> Database:
         return self
@@ -908,26 +962,65 @@ class Database:
         except DataError:
             return False
         version = self._version(relation.name) if version is None else version
-        return bool(version.contains(self._backend.rows(relation.name, columns, size)).all())
+        rows = self._backend.rows(relation.name, columns, size)
+        place = place_of(version)
+        if place == "driver":
+            return bool(version.contains(rows).all())
+        places = self._stratified("the cluster").places
+        return len(places.backends[place].intersection(places.bring_rows(relation.name, rows, place), version)) > 0
 
 
-def _check_options(strategy: str, place: str, semantics: str | None) -> None:
+def _check_options(strategy: str, place: str, semantics: str | None, store: Any) -> None:
     known = sorted(STRATEGIES)
     if strategy not in known:
         raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
-    if place not in ("auto", "driver"):
-        raise BackendError(f"place `{place}` is not available here", hint="Use `driver`, or leave it to `auto`.")
+    if place == "workers":
+        raise BackendError("place `workers` is not available yet", hint="Use `cluster`, or leave it to `auto`.")
+    if place not in PLACES:
+        raise BackendError(f"unknown place `{place}`", hint=f"Use one of: {', '.join(PLACES)}.")
     if semantics not in (None, "stratified", "active"):
         raise StateError(f"unknown semantics `{semantics}`", hint="Use `stratified` or `active`.")
+    if store is not None and place == "cluster":
+        raise StateError("a store keeps what the driver has", hint="Use place `driver` or `auto`.")
 
 
-def _check_active(strategy: str, cycles: int | None) -> None:
+def _check_active(strategy: str, place: str, cycles: int | None) -> None:
     if strategy != "auto":
         raise StateError(
             f"strategy `{strategy}` is for stratified rules", hint="Active rules have one strategy: leave it to `auto`."
         )
+    if place == "cluster":
+        raise StateError("place `cluster` is for stratified rules", hint="Active rules run in the driver.")
     if cycles is not None and cycles < 1:
         raise StateError(f"`cycles` is {cycles}, and no run is that short", hint="Use a number from 1.")
+
+
+def _cluster(checked: CheckedProgram, spark: Any, place: str, driver: LocalBackend) -> SparkBackend | None:
+    """The backend on DataFrames, if it may be needed."""
+    if place == "cluster" and spark is None:
+        hint = "Make it with Database(program, spark=session)."
+        raise BackendError("place `cluster` needs a Spark session", hint=hint)
+    if spark is None or place == "driver":
+        return None
+    from sempre.spark.cluster.backend import SparkBackend
+
+    cluster = SparkBackend(checked, spark, driver.values)
+    if place == "cluster":
+        cluster.check()
+    return cluster
+
+
+def _places(
+    parts: Parts, driver: LocalBackend, cluster: SparkBackend | None, place: str, memory: str | int | None
+) -> Places | None:
+    """Where strata may run, if there is a choice."""
+    if cluster is None:
+        return None
+    backends: dict[str, Any] = {"driver": driver, "cluster": cluster}
+    if place == "cluster":
+        return Places(parts.program, backends, place)
+    sorted_ = {name for modules in parts.modules.values() for m in modules if m.order is not None for name in m.heads}
+    return Places(parts.program, backends, place, parse_size(memory), unfit=cluster.unfit | sorted_)
 
 
 def peak_rss() -> int:

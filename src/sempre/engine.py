@@ -21,10 +21,11 @@ from sempre.maintain.planning import Plans
 from sempre.maintain.ranked import Ranked
 from sempre.maintain.recompute import Recompute, materialize
 from sempre.maintain.sequence import Sequence
-from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work
+from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work, again
 from sempre.modules.spec import Module
+from sempre.places import CLUSTER, DRIVER, Places, TooLarge, Works, place_of
 from sempre.plan.backend import Backend, Rows, Version
-from sempre.plan.ops import relations_of
+from sempre.plan.ops import Neighbors, relations_of
 
 STRATEGIES: dict[str, Strategy] = {
     strategy.name: strategy
@@ -40,6 +41,9 @@ STRATEGIES: dict[str, Strategy] = {
         Auto(),
     )
 }
+
+# Strategies that can update a stratum that they remember nothing of.
+FORGETFUL = ("recompute", "dred", "dredc", "bf", "bfc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class StratumReport:
     seconds: float
     added: int
     removed: int
+    placement: str = DRIVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,7 @@ class EpochResult:
     ignored_insertions: int = 0
     ignored_deletions: int = 0
     explicit: Mapping[str, Change] = field(default_factory=dict)  # how the explicit facts changed
+    placement: str = DRIVER
 
 
 class Journal(Protocol):
@@ -120,7 +126,7 @@ class Pending:
 
 @dataclass(slots=True)
 class Engine:
-    """Keeps the relations of a program on a backend.
+    """Keeps the relations of a program on a backend, or, with `several`, on whichever place suits a stratum.
 
     `modules` are evaluated by algorithms of their own. Rules in `deferred` are not evaluated at all until `version` is
     asked for their relation.
@@ -134,15 +140,22 @@ class Engine:
     debug: bool = False
     deferred: Mapping[str, NormalRule] = field(default_factory=dict)
     journal: Journal | None = None
+    several: Places | None = None
+    places: Places = field(init=False)
     snapshot: Snapshot = field(init=False)
-    plans: Plans = field(init=False)
     _demanded: dict[tuple[int, str], Version] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.plans = Plans(self.program, self.backend)
+        self.places = self.several or Places(self.program, {place_of(self.backend): self.backend})
+        self.places.renew()
         nothing = {name: self.backend.empty(name) for name in self.program.relations}
         self.snapshot = Snapshot(-1, True, nothing, nothing, {})
         self._demanded = {}
+
+    @property
+    def plans(self) -> Plans:
+        """The plans of the backend."""
+        return self.places.plans[self.places.main]
 
     @property
     def is_empty(self) -> bool:
@@ -196,93 +209,166 @@ class Engine:
     ) -> tuple[Snapshot, EpochResult]:
         """The snapshot that an epoch would lead to, and what it would do; nothing is kept."""
         started = time.perf_counter()
-        instances = self.backend.instances
+        instances = self._instances()
         before = self.fitted(self.snapshot)
-        pending = normalized(self.backend, before.explicit, insert, delete)
-        work = Work(
+        pending = normalized(before.explicit, insert, delete, self._at_home)
+        works = Works(
             self.program,
-            self.backend,
-            self.plans,
+            self.places,
             dict(before.versions),
             pending.explicit,
             before.explicit,
             pending.changes,
-            _no_round,
             modules=self.modules,
             debug=self.debug,
         )
         memories: dict[int, Any] = {}
         reports = []
         for stratum in self.program.strata:
-            memories[stratum.index], report = self._stratum(work, stratum, before, started)
+            memories[stratum.index], report = self._stratum(works, stratum, before, started)
             if report is not None:
                 reports.append(report)
-        explicit = self._shared(pending.explicit, work.new)
+        for backend in self.places.backends.values():
+            backend.finish()
+        explicit = self._shared(pending.explicit, works.new)
         batches = before.batches if batch is None else {**before.batches, batch[0]: batch[1]}
-        after = Snapshot(before.epoch + 1, False, work.new, explicit, memories, batches)
-        why = "first materialization" if before.blank else "; ".join(work.notes) or f"maintained by {self.strategy}"
+        after = Snapshot(before.epoch + 1, False, works.new, explicit, memories, batches)
+        why = "; ".join(works.notes)
+        why = (f"first materialization; {why}" if why else "first materialization") if before.blank else why
+        used = {report.placement for report in reports}
         result = EpochResult(
-            work.changes,
+            works.changes,
             self.strategy,
-            why,
+            why or f"maintained by {self.strategy}",
             time.perf_counter() - started,
             tuple(reports),
-            self.backend.instances - instances,
+            self._instances() - instances,
             pending.ignored_insertions,
             pending.ignored_deletions,
             pending.changes,
+            ", ".join(sorted(used)) or self.places.main,
         )
         return after, result
 
+    def _instances(self) -> int:
+        return sum(backend.instances for backend in self.places.backends.values())
+
     def fitted(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with room for the values of this epoch."""
-        fitted = self.backend.fitted
+
+        def fitted(name: str, version: Version) -> Version:
+            return self.places.backends[place_of(version)].fitted(name, version)
+
         versions = {name: fitted(name, version) for name, version in snapshot.versions.items()}
         explicit = {name: fitted(name, version) for name, version in snapshot.explicit.items()}
         return replace(snapshot, versions=versions, explicit=explicit)
 
+    def _at_home(self, name: str, old: Version, coming: Rows | None, going: Rows | None) -> Changing:
+        """What changes of a relation's explicit facts, brought to where they are kept."""
+        places = self.places
+        place = places.home(old if coming is None or len(old) else coming)
+        return Changing(
+            places.backends[place],
+            places.bring(name, old, place),
+            None if coming is None else places.bring_rows(name, coming, place),
+            None if going is None else places.bring_rows(name, going, place),
+        )
+
     def _stratum(
-        self, work: Work, stratum: Stratum, before: Snapshot, started: float
+        self, works: Works, stratum: Stratum, before: Snapshot, started: float
     ) -> tuple[Any, StratumReport | None]:
-        """Bring one stratum up to date in `work`; skips it when nothing it reads has changed."""
-        first = before.blank
+        """Bring one stratum up to date in `works`; skips it when nothing it reads has changed."""
         memory = before.memories.get(stratum.index)
-        if not first and not self._touched(work, stratum):
-            work.new.update({name: before.versions[name] for name in stratum.relations})
+        if not before.blank and not self._touched(works, stratum):
+            works.new.update({name: before.versions[name] for name in stratum.relations})
             return memory, None
-        memory = Deferred.settled(memory)
         began = time.perf_counter()
-        strategy = self.strategy_of(stratum)
         if not stratum.nonrecursive and not stratum.recursive:
-            outcome = _explicit_only(work, stratum)
+            outcome = self._explicit_only(works, stratum)
+            place = place_of(outcome.versions[stratum.relations[0]])
+            works.new.update(outcome.versions)
+            works.changes.update({name: change for name, change in outcome.changes.items() if change})
         else:
-            work.on_round = self._round_observer(stratum, started)
-            outcome = strategy.bootstrap(work, stratum) if first else strategy.update(work, stratum, memory)
-        work.new.update(outcome.versions)
-        work.changes.update({name: change for name, change in outcome.changes.items() if change})
+            place, outcome = self._evaluated(works, stratum, before, started)
+        order = self._order(stratum)
         report = StratumReport(
-            (strategy.order.source,) if isinstance(strategy, Sequence) else stratum.relations,
-            outcome.how or strategy.name,
+            stratum.relations if order is None else (order.source,),
+            outcome.how or self.strategy_of(stratum, place).name,
             outcome.rounds,
             time.perf_counter() - began,
             sum(len(change.plus) for change in outcome.changes.values()),
             sum(len(change.minus) for change in outcome.changes.values()),
+            place,
         )
         return outcome.memory, report
 
-    def strategy_of(self, stratum: Stratum) -> Strategy:
-        """The chosen strategy; strata with aggregates in heads have only two ways, neighbors one."""
-        order = next((m.order for m in self.modules.get(stratum.index, ()) if m.order is not None), None)
+    def _evaluated(self, works: Works, stratum: Stratum, before: Snapshot, started: float) -> tuple[str, Outcome]:
+        """A stratum with rules: chooses where it runs, and a larger place when that turns out to be too small."""
+        places = self.places
+        home = None if before.blank else place_of(before.versions[stratum.relations[0]])
+        choice = places.choose(stratum, works, home)
+        if choice.why:
+            works.notes.append(choice.why)
+        place = choice.place
+        while True:
+            larger = places.next_larger(place, stratum)
+            observer = self._round_observer(stratum, started)
+            guard = observer if larger is None else places.guard(stratum, works, observer)
+            work = works.at(place, stratum, guard)
+            try:
+                outcome = self._run(work, stratum, before, home in (None, place))
+                break
+            except TooLarge as reason:
+                assert larger is not None
+                works.notes.append(f"{', '.join(stratum.relations)} again on the {larger}: {reason}")
+                place = larger
+        works.take(work, outcome)
+        return place, outcome
+
+    def _run(self, work: Work, stratum: Stratum, before: Snapshot, stayed: bool) -> Outcome:
+        """One stratum where it is; what it remembers of another place is of no use, so there it starts again."""
+        place = place_of(work.backend)
+        strategy, closer = self.strategy_of(stratum, place), self.places.closer
+        if closer is not None and place == CLUSTER and strategy.name in FORGETFUL and (before.blank or not stayed):
+            closed = closer(work, stratum)
+            if closed is not None:
+                return closed if before.blank else again(work, stratum, closed)
+        if before.blank:
+            return strategy.bootstrap(work, stratum)
+        if stayed:
+            return strategy.update(work, stratum, Deferred.settled(before.memories.get(stratum.index)))
+        return again(work, stratum, strategy.bootstrap(work, stratum))
+
+    def strategy_of(self, stratum: Stratum, place: str = DRIVER) -> Strategy:
+        """The chosen strategy; strata with aggregates in heads have only two ways, neighbors one.
+
+        On the cluster `auto` has one way too.
+        """
+        order = self._order(stratum)
         if order is not None:
             return Sequence(order)
         aggregates = any(self.program.relations[name].aggregate is not None for name in stratum.relations)
-        return STRATEGIES["dred" if aggregates and self.strategy != "recompute" else self.strategy]
+        chosen = DRedC.name if self.strategy == Auto.name and place == CLUSTER else self.strategy
+        return STRATEGIES["dred" if aggregates and chosen != "recompute" else chosen]
 
-    def _touched(self, work: Work, stratum: Stratum) -> bool:
+    def _order(self, stratum: Stratum) -> Neighbors | None:
+        """The neighbors that a stratum consists of, if it does."""
+        return next((m.order for m in self.modules.get(stratum.index, ()) if m.order is not None), None)
+
+    def _touched(self, work: Works, stratum: Stratum) -> bool:
         if any(name in work.explicit_changes for name in stratum.relations):
             return True
         rules = (*stratum.nonrecursive, *stratum.recursive)
         return any(name in work.changes for rule in rules for name in relations_of(rule.body))
+
+    def _explicit_only(self, works: Works, stratum: Stratum) -> Outcome:
+        """A stratum without rules is its explicit facts."""
+        (name,) = stratum.relations
+        version, change = works.explicit[name], works.explicit_changes.get(name)
+        if change is None:
+            nothing = self.places.backends[place_of(version)].empty(name).rows()
+            change = Change(nothing, nothing)
+        return Outcome({name: version}, {name: change}, None, 0)
 
     def _round_observer(self, stratum: Stratum, started: float) -> Callable[[int, int], None]:
         progress = self.progress
@@ -304,23 +390,38 @@ class Engine:
         return {name: explicit[name] if name in derived else versions[name] for name in explicit}
 
 
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """The explicit facts of a relation on a backend, with those to insert and those to delete, if any."""
+
+    backend: Backend
+    old: Version
+    coming: Rows | None
+    going: Rows | None
+
+
 def normalized(
-    backend: Backend, explicit: Mapping[str, Version], insert: Mapping[str, Rows], delete: Mapping[str, Rows]
+    explicit: Mapping[str, Version],
+    insert: Mapping[str, Rows],
+    delete: Mapping[str, Rows],
+    at: Callable[[str, Version, Rows | None, Rows | None], Changing],
 ) -> Pending:
-    """Explicit facts after an epoch; what is present already or absent anyway is counted and dropped."""
+    """Explicit facts after an epoch; what is present already or absent anyway is counted and dropped.
+
+    `at` says where the facts of a relation are kept.
+    """
     pending = Pending(dict(explicit), {})
     for name in {*insert, *delete}:
-        old = explicit[name]
-        coming = insert.get(name)
-        going = delete.get(name)
+        here = at(name, explicit[name], insert.get(name), delete.get(name))
+        backend, old = here.backend, here.old
         plus = minus = backend.empty(name).rows()
-        if coming is not None:
-            plus = backend.difference(coming, old)
-            pending.ignored_insertions += len(coming) - len(plus)
-        if going is not None:
-            present = backend.intersection(going, old)
-            pending.ignored_deletions += len(going) - len(present)
-            minus = present if coming is None else backend.difference(present, backend.version(coming))
+        if here.coming is not None:
+            plus = backend.difference(here.coming, old)
+            pending.ignored_insertions += len(here.coming) - len(plus)
+        if here.going is not None:
+            present = backend.intersection(here.going, old)
+            pending.ignored_deletions += len(here.going) - len(present)
+            minus = present if here.coming is None else backend.difference(present, backend.version(here.coming))
         if len(plus) or len(minus):
             pending.explicit[name] = old.removing(minus).adding(plus)
             pending.changes[name] = Change(plus, minus)
@@ -335,22 +436,13 @@ def standing(engine: Engine, snapshot: Snapshot) -> Work:
     )
 
 
-def _explicit_only(work: Work, stratum: Stratum) -> Outcome:
-    """A stratum without rules is its explicit facts."""
-    (name,) = stratum.relations
-    change = work.explicit_changes.get(name)
-    if change is None:
-        nothing = work.backend.empty(name).rows()
-        change = Change(nothing, nothing)
-    return Outcome({name: work.explicit[name]}, {name: change}, None, 0)
-
-
 def _no_round(round_: int, facts: int) -> None:
     """Nobody watches."""
 
 
 __all__ = [
     "STRATEGIES",
+    "Changing",
     "Engine",
     "EpochResult",
     "Journal",

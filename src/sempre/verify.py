@@ -7,7 +7,7 @@ snapshot. Counters are counted again from the recomputed facts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from sempre.maintain.modular import Exchange, Partitioned
 from sempre.maintain.ranked import Ranks, ungrounded_facts
 from sempre.maintain.states import Below
 from sempre.maintain.strategy import Deferred, Work
+from sempre.places import place_of
 from sempre.plan.backend import Counted, Rows
 from sempre.results import Decoder
 
@@ -119,7 +120,15 @@ class _Comparison:
         self._counters = 0
 
     def run(self) -> Verification:
-        engine, snapshot = self._engine, self._engine.snapshot
+        engine, places = self._engine, self._engine.places
+        snapshot = engine.snapshot
+        elsewhere = {name for name, version in snapshot.versions.items() if place_of(version) != places.main}
+        if elsewhere:
+            versions, explicit = (
+                {name: places.bring(name, version, places.main) for name, version in sets.items()}
+                for sets in (snapshot.versions, snapshot.explicit)
+            )
+            snapshot = replace(snapshot, versions=versions, explicit=explicit)
         # Neighbors by their own rule would take quadratic time; sorting again shares nothing with an update.
         sorting = {index: found for index, found in engine.modules.items() if found[0].order is not None}
         again = Engine(engine.program, engine.backend, "recompute", modules=sorting)
@@ -129,6 +138,8 @@ class _Comparison:
         work = standing(again, again.snapshot)
         for stratum in engine.program.strata:
             memory = Deferred.settled(snapshot.memories.get(stratum.index))
+            if elsewhere & set(stratum.relations):
+                continue  # its counters are of another place
             if isinstance(memory, Chosen):
                 memory = memory.memory
             if isinstance(memory, Partitioned):

@@ -18,6 +18,7 @@ LAYERS = (  # top first; names in one row are independent of each other
     "spark",
     "ingest results",
     "files engine",
+    "places",
     "maintain backends",
     "modules carrier",
     "plan",

@@ -111,13 +111,14 @@ def totals(layout: Packing, keys: Keys, weights: join.Weights, kind: str, operan
     if kind == "count":
         result = np.add.reduceat(weights[order], starts)
     else:
-        result = _weighted_sums(columns[column][order], weights[order], starts, operand)
+        result = weighted_sums(columns[column][order], weights[order], starts, operand)
     grouped = [c[order[starts]] if index != column else result for index, c in enumerate(columns)]
     target = packing(fields_covering(grouped, layout.fields), layout.order)
     return RowSet(target, join.distinct(target.pack(grouped, starts.size).copy()))
 
 
-def _weighted_sums(values: Column, weights: join.Weights, starts: join.Rows, operand: str) -> Column:
+def weighted_sums(values: Column, weights: join.Weights, starts: join.Rows, operand: str) -> Column:
+    """The sum of `values`, each taken `weights` times, for every stretch that begins at one of `starts`."""
     if operand == "float":
         repeated = values.repeat(weights)
         counts = np.add.reduceat(weights, starts)

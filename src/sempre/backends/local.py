@@ -168,6 +168,17 @@ class LocalBackend:
         layout = packing(fields, tuple(range(len(fields))))
         return RowSet(layout, join.distinct(layout.pack(columns, size).copy()))
 
+    def receive(self, relation: str, columns: Sequence[Column], size: int) -> RowSet:
+        """Rows that another backend has."""
+        self.fit({relation: columns})
+        return self.rows(relation, columns, size)
+
+    def settle(self, rows: Iterable[RowSet | Counted]) -> None:
+        """Nothing here is lazy."""
+
+    def finish(self) -> None:
+        """Nothing here has to be put in order."""
+
     def no_rows(self, relation: str) -> RowSet:
         trace = self.empty(relation)
         return RowSet(trace.packing, np.empty(0, trace.packing.dtype))

@@ -191,8 +191,8 @@ def _check_run(options: argparse.Namespace) -> None:
     if options.on == "spark":
         if options.master and options.remote:
             raise UsageError("--master and --remote exclude each other")
-        if options.place not in ("auto", "driver"):
-            raise UsageError(f"--place {options.place} is not in this version yet\nhint: leave it to auto")
+        if options.place == "workers":
+            raise UsageError("--place workers is not in this version yet\nhint: cluster, or leave it to auto")
     elif options.place not in ("auto", "driver"):
         raise UsageError(f"--place {options.place} needs --on spark\nhint: --on local allows --place driver only")
     else:

@@ -63,9 +63,9 @@ def _evaluate(options: argparse.Namespace, program: Program, epochs: list[Epoch]
     clock = Clock()
     reports: list[dict[str, Any]] = []
     line = ProgressLine(sys.stderr) if is_terminal(sys.stderr) else None
-    io.session()  # waits for it, so that no other time includes it
+    spark = io.session()  # waits for it, so that no other time includes it
     try:
-        database = _database(options, program, line)
+        database = _database(options, program, line, spark)
         with clock.measure("read_seconds"):
             tables, notes = io.read(checked)
         changes = database.materialise(tables)
@@ -85,11 +85,12 @@ def _evaluate(options: argparse.Namespace, program: Program, epochs: list[Epoch]
     return reports
 
 
-def _database(options: argparse.Namespace, program: Program, line: ProgressLine | None) -> Database:
+def _database(options: argparse.Namespace, program: Program, line: ProgressLine | None, spark: Any) -> Database:
     from sempre.api import Database
 
     return Database(
         program,
+        spark=spark,
         strategy=options.strategy,
         modules=options.modules,
         place=options.place,

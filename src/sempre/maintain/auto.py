@@ -18,7 +18,7 @@ from sempre.maintain.dredc import DRedC
 from sempre.maintain.modular import is_certain
 from sempre.maintain.ranked import Ranked, ranks_of
 from sempre.maintain.recompute import materialize_with
-from sempre.maintain.strategy import Abandoned, Outcome, Strategy, Work, difference
+from sempre.maintain.strategy import Abandoned, Outcome, Strategy, Work, again
 from sempre.plan.ops import relations_of
 
 # A change of more than this share of what a stratum reads is not worth maintaining.
@@ -94,9 +94,7 @@ class Auto:
     def _again(self, work: Work, stratum: Stratum, memory: Chosen, reason: str, counting: bool = False) -> Outcome:
         work.notes.append(f"{', '.join(stratum.relations)} recomputed: {reason}")
         counting = counting or memory.strategy.name == DRedC.name
-        again = self.bootstrap(work, stratum, memory.affects, counting)
-        changes = {name: difference(work.backend, work.old[name], again.versions[name]) for name in stratum.relations}
-        return Outcome(again.versions, changes, again.memory, again.rounds, "recompute")
+        return again(work, stratum, self.bootstrap(work, stratum, memory.affects, counting))
 
 
 def change_size(work: Work, stratum: Stratum) -> tuple[int, int]:

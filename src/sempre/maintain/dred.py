@@ -18,7 +18,7 @@ from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.recompute import materialize
 from sempre.maintain.seminaive import Fixpoint, keeps_total
 from sempre.maintain.states import STANDING, Below, ViewDict
-from sempre.maintain.strategy import Change, Outcome, Work
+from sempre.maintain.strategy import Change, Outcome, Work, some
 from sempre.plan.backend import Executable, Rows, Version
 from sempre.plan.ops import HEAD, Order, Pivot, Read
 
@@ -99,7 +99,7 @@ class _Update:
             if parts:
                 front[name] = backend.intersection(backend.union(parts), self._old[name])
         below = self._below.compared(self._orders, gained=False)
-        while front := {name: rows for name, rows in front.items() if len(rows)}:
+        while front := some(backend, front):
             self._rounds += 1
             work.on_round(self._rounds, sum(map(len, front.values())))
             front = self._overdelete_round(front, dead, below)

@@ -51,7 +51,7 @@ class DRedC:
             exchange.resume(memory.kept, update.old)
         nonrecursive, recursive, removed = update.lost()
         gained = update.gained()
-        loses = any(map(len, (*nonrecursive.values(), *recursive.values(), *removed.values()))) or exchange.loses()
+        loses = update.is_any(nonrecursive, recursive, removed) or exchange.loses()
         unknown = bool(exchange) and memory is None
         if counters is None and not loses and not unknown:
             update.insert(gained, {})

@@ -26,7 +26,7 @@ from typing import Any
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.planning import change_pivots, pivot_relation
 from sempre.maintain.states import STANDING, Below, ViewDict
-from sempre.maintain.strategy import Abandoned, Change, Outcome, Work
+from sempre.maintain.strategy import Abandoned, Change, Outcome, Work, again, some
 from sempre.plan.backend import Counted, Executable, Rows, Version, View
 from sempre.plan.ops import HEAD, Order, Pivot, Read
 
@@ -85,17 +85,9 @@ class ByIteration:
         except Abandoned as reason:
             work.on_round = observe
             work.notes.append(f"{', '.join(stratum.relations)}: bootstrap, since {reason}")
-            return self._again(work, stratum)
+            return again(work, stratum, self.bootstrap(work, stratum))
         finally:
             work.on_round = observe
-
-    def _again(self, work: Work, stratum: Stratum) -> Outcome:
-        backend, again = work.backend, self.bootstrap(work, stratum)
-        changes = {
-            name: Change(backend.difference(v.rows(), work.old[name]), backend.difference(work.old[name].rows(), v))
-            for name, v in again.versions.items()
-        }
-        return Outcome(again.versions, changes, again.memory, again.rounds)
 
 
 class _Rounds:
@@ -151,6 +143,7 @@ class _Bootstrap(_Rounds):
             if self._sparse:
                 counts = {name: backend.restricted(counts[name], rows) for name, rows in facts.items()}
             level = Level(facts, counts)
+            backend.settle([*facts.values(), *counts.values()])
             if level.is_empty:
                 break
             self.levels.append(level)
@@ -218,6 +211,7 @@ class _Update(_Rounds):
             if not changes and not gain and not before and self._agree() and not self.below.changed:
                 return self._finish((*self._levels, *self._memory.levels[number - 1 :]))
             level = self._level(old, gain, before)
+            self.backend.settle([*level.facts.values(), *level.counts.values()])
             before = gain
             if level.is_empty and number > len(self._memory.levels):
                 return self._finish(tuple(self._levels))
@@ -234,10 +228,8 @@ class _Update(_Rounds):
         for name in {*plus, *minus}:
             parts = [plus[name]] if name in plus else []
             parts += [minus[name].negated()] if name in minus else []
-            total = self.backend.total(name, parts)
-            if len(total):
-                merged[name] = total
-        return merged
+            merged[name] = self.backend.total(name, parts)
+        return some(self.backend, merged)
 
     def _difference(self, always: Mapping[str, Counted], below: Mapping[bool, ViewDict]) -> dict[str, Counted]:
         """True instances now, less true instances then, at the present level."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sempre.analysis.model import Stratum
-from sempre.maintain.strategy import Work
+from sempre.maintain.strategy import Work, some
 from sempre.modules.closing import Closing, Kept
 from sempre.modules.graph import MATRIX_NODES
 from sempre.modules.spec import Module
@@ -115,7 +115,7 @@ class Exchange:
 
     def add(self, front: Mapping[str, Rows], present: Callable[[str], View]) -> dict[str, Rows]:
         """The front with what the modules make of it; `present` is a relation without it."""
-        front = {name: rows for name, rows in front.items() if len(rows)}
+        front = some(self._backend, front)
         for turn, closing in enumerate(self._closings):
             told = self._told(turn, closing, front)
             if told:
@@ -129,7 +129,7 @@ class Exchange:
     ) -> dict[str, Rows]:
         """The front with what the modules lose by it."""
         backend = self._backend
-        front = {name: rows for name, rows in front.items() if len(rows)}
+        front = some(backend, front)
 
         def holds(head: str, rows: Rows) -> tuple[Rows, Rows]:
             left = backend.difference(rows, dead[head])

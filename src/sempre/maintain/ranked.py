@@ -28,7 +28,7 @@ from typing import Any
 from sempre.analysis.model import Stratum
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.seminaive import Fixpoint
-from sempre.maintain.strategy import Outcome, Work
+from sempre.maintain.strategy import Outcome, Work, some
 from sempre.maintain.update import Job, StratumUpdate, heads, own_views
 from sempre.plan.backend import Backend, Rows, Tally
 from sempre.plan.ops import HEAD, RANKED, Read
@@ -84,7 +84,7 @@ class Ranked:
             parts = [*heads((nonrecursive, recursive), name), *([removed[name]] if name in removed else [])]
             if parts:
                 doubted[name] = update.backend.union(parts)
-        if any(map(len, doubted.values())):
+        if some(update.backend, doubted):
             memory = _settled(memory, update)
             _delete(update, memory, doubted)
             memory = _without_dead(memory, update)
@@ -130,12 +130,12 @@ def _delete(update: StratumUpdate, memory: Ranks, doubted: Mapping[str, Rows]) -
     new_below = update.below.standing(update.orders)
     for name, tally in memory.settled.items():
         new_below[name, Read.RANK] = tally
-    while doubted := {name: rows for name, rows in doubted.items() if len(rows)}:
+    while doubted := some(backend, doubted):
         update.note_round(doubted)
         own = {name: update.left(name) for name in update.stratum.relations}
         views = own_views(update, new_below, own)
         dying = {name: _ungrounded(update, name, rows, dict(views)) for name, rows in doubted.items()}
-        dying = {name: rows for name, rows in dying.items() if len(rows)}
+        dying = some(backend, dying)
         if not dying:
             return
         views = update.bury(dying, new_below)

@@ -9,7 +9,7 @@ from typing import Any
 from sempre.analysis.model import Stratum
 from sempre.maintain.modular import exchange_of, worthwhile
 from sempre.maintain.seminaive import Fixpoint, first_facts
-from sempre.maintain.strategy import Change, Outcome, Work, difference
+from sempre.maintain.strategy import Change, Outcome, Work, again
 from sempre.modules.spec import Module
 
 
@@ -23,9 +23,7 @@ class Recompute:
         return replace(outcome, memory=None)
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
-        again = self.bootstrap(work, stratum)
-        changes = {name: difference(work.backend, work.old[name], again.versions[name]) for name in stratum.relations}
-        return replace(again, changes=changes)
+        return again(work, stratum, self.bootstrap(work, stratum))
 
 
 def materialize(work: Work, stratum: Stratum) -> Outcome:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
 from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import REPLAN_BITS, Plans, pivot_relation, pivots
+from sempre.maintain.strategy import some
 from sempre.plan.backend import Backend, Executable, Rows, Version, View
 from sempre.plan.ops import Order, Pivot, Read
 
@@ -103,7 +104,7 @@ class Fixpoint:
     def _turns(self, delta: Mapping[str, Rows], old: Mapping[str, Version]) -> dict[str, Rows]:
         """The delta after every module had its turn."""
         if self._exchange is None:
-            return {name: rows for name, rows in delta.items() if len(rows)}
+            return some(self._backend, delta)
         return self._exchange.add(delta, lambda name: self._backend.view(old[name]))
 
     def _walk(self, old: dict[str, Version], delta: dict[str, Rows]) -> dict[str, Rows] | None:
@@ -158,10 +159,9 @@ class Fixpoint:
         for head, ready in self._ready.items():
             plans = [executable for reads, executable in ready if reads in delta]
             if plans:
-                rows = backend.derive(head, plans, views, new[head])
-                if len(rows):
-                    following[head] = rows
-        return following
+                following[head] = backend.derive(head, plans, views, new[head])
+        backend.settle(following.values())
+        return {head: rows for head, rows in following.items() if len(rows)}
 
     def _outgrown(self, old: Mapping[str, Version], delta: Mapping[str, Rows]) -> bool:
         """Whether some relation has changed so much in size that the plans should be looked at again."""

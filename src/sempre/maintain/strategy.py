@@ -9,7 +9,7 @@ state.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, Stratum
@@ -111,3 +111,16 @@ class Strategy(Protocol):
 def difference(backend: Backend, old: Version, new: Version) -> Change:
     """How `new` differs from `old`."""
     return Change(backend.difference(new.rows(), old), backend.difference(old.rows(), new))
+
+
+def again(work: Work, stratum: Stratum, outcome: Outcome) -> Outcome:
+    """A run from scratch as an update of what was there before."""
+    changes = {name: difference(work.backend, work.old[name], outcome.versions[name]) for name in stratum.relations}
+    work.backend.settle(rows for change in changes.values() for rows in (change.plus, change.minus))
+    return replace(outcome, changes=changes)
+
+
+def some(backend: Backend, sets: Mapping[str, Rows]) -> dict[str, Rows]:
+    """Those of the sets that are not empty, found out together."""
+    backend.settle(sets.values())
+    return {name: rows for name, rows in sets.items() if len(rows)}

@@ -105,6 +105,12 @@ class StratumUpdate:
         removed = {n: changes[n].minus for n in self.stratum.relations if n in changes and len(changes[n].minus)}
         return nonrecursive, recursive, removed
 
+    def is_any(self, *parts: Mapping[str, Rows | Counted]) -> bool:
+        """Whether there is anything in these sets."""
+        every = [rows for sets in parts for rows in sets.values()]
+        self.backend.settle(every)
+        return any(map(len, every))
+
     def gained(self) -> dict[str, Counted]:
         """Instances of nonrecursive rules that the change below makes."""
         return self.below.difference(self.stratum.nonrecursive, gained=True, own={})
@@ -180,6 +186,7 @@ class StratumUpdate:
 
     def outcome(self, memory: object) -> Outcome:
         changes = {name: self._net(name) for name in self.stratum.relations}
+        self.backend.settle(rows for change in changes.values() for rows in (change.plus, change.minus))
         versions = {name: self.old[name].removing(change.minus).adding(change.plus) for name, change in changes.items()}
         return Outcome(versions, changes, memory, self.rounds)
 

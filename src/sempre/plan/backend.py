@@ -40,6 +40,18 @@ class Backend(Protocol):
 
     instances: int  # rows of full bindings that plans have found so far
 
+    def settle(self, rows: Iterable[Rows | Counted]) -> None:
+        """Find out the sizes of all of these at once: what is lazy is computed."""
+        ...
+
+    def finish(self) -> None:
+        """The end of an epoch: whatever versions, tallies and rows are held from here on should be cheap to hold."""
+        ...
+
+    def receive(self, relation: str, columns: Sequence[Any], size: int) -> Rows:
+        """Distinct rows that another backend has, as columns of codes."""
+        ...
+
     def statistics(self, state: Mapping[str, Version]) -> Statistics: ...
 
     def prepare(self, plan: Plan) -> Executable:

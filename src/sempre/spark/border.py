@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Relation
-from sempre.diagnostics import DataError, Diagnostic, StateError
-from sempre.spark.frames import from_frame, to_frame
+from sempre.diagnostics import NOWHERE, DataError, Diagnostic, StateError
+from sempre.plan.backend import Rows
+from sempre.spark.frames import chosen_columns, from_frame, to_frame
 from sempre.spark.sinks import Changes, changes_table
 from sempre.spark.sources import read_inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from sempre.spark.cluster.backend import SparkBackend
 
 
 class Border:
@@ -38,17 +41,32 @@ class Border:
 
     def take(self, relation: Relation, df: DataFrame) -> pa.Table:
         """The rows of a DataFrame; raises if its columns are not those that it had before."""
+        names, before = self._known(relation, df)
+        crossing = from_frame(df, relation)
+        self._note(relation, names, before, crossing.by_name)
+        return crossing.table
+
+    def keep(self, relation: Relation, df: DataFrame, cluster: SparkBackend) -> Rows:
+        """The rows of a DataFrame, left where they are; raises like `take`."""
+        names, before = self._known(relation, df)
+        chosen, _, by_name = chosen_columns(df, relation, "the DataFrame", NOWHERE)
+        self._note(relation, names, before, by_name)
+        return cluster.take(relation, chosen)
+
+    def _known(self, relation: Relation, df: DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names of the columns now and the last time."""
         names = tuple(df.columns)
         before = self._columns.get(relation.name, names)
         if sorted(before) != sorted(names):
             raise DataError(_changed(relation, before, names))
-        crossing = from_frame(df, relation)
+        return names, before
+
+    def _note(self, relation: Relation, names: tuple[str, ...], before: tuple[str, ...], by_name: bool) -> None:
         self._columns[relation.name] = names
-        if not crossing.by_name:
+        if not by_name:
             if before != names:
                 raise DataError(_changed(relation, before, names))
             self._by_position.add(relation.name)
-        return crossing.table
 
     def by_position(self) -> tuple[str, ...]:
         """The relations whose columns were taken by position since the last call."""

@@ -11,6 +11,21 @@ from sempre.diagnostics import BackendError, DataError, Diagnostic, SempreError,
 
 MISSING = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 LONGEST = 300
+# How a task says that an operation of a rule has no result: the rule's number, and why.
+FAULT = re.compile(r"sempre-fault (-?[0-9]+): ([^\n]*?) \(end of fault\)")
+
+
+class TaskFault(Exception):
+    """An operation of a rule has no result for some row; noticed inside a task."""
+
+    def __init__(self, rule: int, reason: str) -> None:
+        super().__init__(reason)
+        self.rule = rule
+
+
+def fault_text(rule: int, reason: object) -> str:
+    """What a task raises so that `running` finds the fault again."""
+    return f"sempre-fault {rule}: {str(reason).replace(chr(10), ' ')} (end of fault)"
 
 
 def condition_of(error: BaseException | None) -> str:
@@ -53,6 +68,25 @@ def writing(what: str, span: Span) -> Iterator[None]:
             yield
         except _spark_errors() as error:
             raise DataError(Diagnostic("E512", f"cannot write {what}: {reason_of(error)}", span)) from None
+
+
+@contextmanager
+def running() -> Iterator[None]:
+    """Turn what Spark raises while a job of ours runs into a `TaskFault` or a `BackendError`."""
+    with _translated():
+        try:
+            yield
+        except _spark_errors() as error:
+            fault = FAULT.search(str(error))
+            if fault is not None:
+                raise TaskFault(int(fault[1]), fault[2]) from None
+            raise BackendError(
+                Diagnostic(
+                    "E706",
+                    f"a Spark job failed: {reason_of(error)}",
+                    hint="the database is as it was before; Spark's log has more",
+                )
+            ) from error
 
 
 @contextmanager

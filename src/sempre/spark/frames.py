@@ -63,26 +63,37 @@ def from_frame(
     Raises `DataError` naming every column whose type has no place in a relation, or that has nulls.
     """
     what = origin or "the DataFrame"
+    if not relation.arity:
+        with reading(what, span):
+            _check_width(relation, tuple(df.columns), what, span)
+            return Crossing(unit_table(not df.isEmpty()), (), True)
+    chosen, names, by_name = chosen_columns(df, relation, what, span)
+    with reading(what, span):
+        if drop_nulls:
+            chosen = _without_nulls(chosen)
+        table = chosen.toArrow()
+    return Crossing(finished(table, relation, span), names, by_name)
+
+
+def chosen_columns(df: DataFrame, relation: Relation, what: str, span: Span) -> tuple[DataFrame, tuple[str, ...], bool]:
+    """The columns of a relation as `c0`, `c1` and so on, the names they had, and whether they were found by name."""
     with reading(what, span):
         fields = list(df.schema.fields)
     names = tuple(field.name for field in fields)
-    if len(fields) != relation.arity:
-        message = f"relation `{relation.name}` has {relation.arity} columns, {what} has {len(fields)}"
-        detail = f"the columns are {', '.join(names)}" if names else ""
-        raise DataError(Diagnostic("E502", message, span, detail=detail))
-    if not relation.arity:
-        with reading(what, span):
-            return Crossing(unit_table(not df.isEmpty()), (), True)
+    _check_width(relation, names, what, span)
     by_name = sorted(names) == sorted(relation.columns)
     places = [names.index(name) for name in relation.columns] if by_name else list(range(len(names)))
     placed = df.toDF(*(f"c{place}" for place in range(len(names))))
     columns = _expressions(relation, [fields[place] for place in places], places, span)
     with reading(what, span):
-        chosen = placed.select(*(column.alias(f"c{at}") for at, column in enumerate(columns)))
-        if drop_nulls:
-            chosen = _without_nulls(chosen)
-        table = chosen.toArrow()
-    return Crossing(finished(table, relation, span), names, by_name)
+        return placed.select(*(column.alias(f"c{at}") for at, column in enumerate(columns))), names, by_name
+
+
+def _check_width(relation: Relation, names: tuple[str, ...], what: str, span: Span) -> None:
+    if len(names) != relation.arity:
+        message = f"relation `{relation.name}` has {relation.arity} columns, {what} has {len(names)}"
+        detail = f"the columns are {', '.join(names)}" if names else ""
+        raise DataError(Diagnostic("E502", message, span, detail=detail))
 
 
 def _expressions(relation: Relation, fields: list[Any], places: list[int], span: Span) -> list[Column]:

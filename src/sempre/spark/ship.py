@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import sys
 import tempfile
@@ -22,21 +23,27 @@ _lock = threading.Lock()
 _ready: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def ensure(spark: SparkSession) -> None:
-    """Let the tasks of a session import this very package: ask one, send it if it has none or another. Done once."""
+def ensure(spark: SparkSession) -> int:
+    """Let the tasks of a session import this very package: ask one, send it if it has none or another. Done once.
+
+    Returns how many Spark jobs that took.
+    """
     with _lock:
         if spark in _ready:
-            return
+            return 0
+        jobs = 1
         mine = str(_fingerprinter()(PACKAGE))
         if asked(spark) != mine:
             _send(spark)
             found = asked(spark)
+            jobs = 2
             if found != mine:
                 said = "have another one" if found else "cannot import it"
                 message = f"the tasks of this session {said}, though `{PACKAGE}` was sent to them"
                 hint = "install the same version where Spark runs Python, or none"
                 raise BackendError(Diagnostic("E722", message, hint=hint))
         _ready.add(spark)
+        return jobs
 
 
 def asked(spark: SparkSession) -> str:
@@ -84,9 +91,11 @@ def _fingerprinter() -> Callable[[str], str]:
 def _send(spark: SparkSession) -> None:
     home = Path(str(sys.modules[PACKAGE].__file__)).parent
     version = _fingerprinter()(PACKAGE)[:12]
-    with tempfile.TemporaryDirectory(prefix="sempre-") as folder:
-        staged = Path(folder) / "package"
-        shutil.copytree(home, staged / PACKAGE, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"))
-        # The name says what is in it: Spark refuses another file of the same name.
-        archive = shutil.make_archive(str(Path(folder) / f"{PACKAGE}-{version}"), "zip", staged)
-        spark.addArtifacts(archive, pyfile=True)
+    folder = Path(tempfile.mkdtemp(prefix="sempre-package-"))
+    # Executors fetch the file when they first need it: it stays until this process ends.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    staged = folder / "package"
+    shutil.copytree(home, staged / PACKAGE, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"))
+    # The name says what is in it: Spark refuses another file of the same name.
+    archive = shutil.make_archive(str(folder / f"{PACKAGE}-{version}"), "zip", staged)
+    spark.addArtifacts(archive, pyfile=True)

@@ -137,6 +137,7 @@ def test_options_reach_the_database() -> None:
         "strategy": "recompute",
         "modules": "off",
         "place": "driver",
+        "spark": None,
         "semantics": None,
         "threads": 2,
         "workers": None,

@@ -1,0 +1,209 @@
+"""Measures rounds on DataFrames: `place="cluster"` beside the loop that a Spark user writes by hand.
+
+python benchmarks/cluster.py el [--only loop|sempre]    classification of an EL ontology (GALEN)
+python benchmarks/cluster.py closure [--edges N]        the closure of a sparse graph, with 100 million results or more
+python benchmarks/cluster.py epochs [--epochs N]        small changes: nothing may pile up
+
+The ontology is in the folder that SEMPRE_SHARED names, or in `shared` beside the project. `--master` and `--memory` say
+where Spark runs and how much memory Java has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import sempre
+from sempre.engine import Progress
+from sempre.spark.session import SessionOptions, StartingSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("SEMPRE_SHARED", ROOT.parent / "shared"))
+EXPECTED = {"p": 1_628_967, "q": 3_154_760}
+COLUMNS = {"p": "xy", "q": "xry", "c": "abz", "u": "yrz", "s": "rt", "r": "abt"}
+
+CLOSURE = """
+.decl edge(x: number, y: number)
+.decl reach(x: number, y: number)
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), edge(y, z).
+"""
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process and those below it, which a busy machine does not change much."""
+    lines = subprocess.run(["ps", "-eo", "pid,ppid,cputimes"], capture_output=True, text=True, check=True).stdout
+    rows = [tuple(map(int, line.split())) for line in lines.splitlines()[1:]]
+    mine, found = {os.getpid()}, 0
+    for pid, parent, seconds in sorted(rows):
+        if pid in mine or parent in mine:
+            mine.add(pid)
+            found += seconds
+    return found
+
+
+def galen(spark: SparkSession, share: float) -> dict[str, DataFrame]:
+    """The ontology, a DataFrame per relation; or a share of it."""
+    folder = SHARED / "data/galen"
+    found = {}
+    for name, columns in COLUMNS.items():
+        schema = ", ".join(f"{column} bigint" for column in columns)
+        df = spark.read.csv(str(next(folder.glob(f"{name}.facts*"))), sep="\t", schema=schema)
+        found[name] = df if share == 1 else df.filter(f"pmod(hash(*), 1000) < {share * 1000}")
+    return found
+
+
+def by_hand(spark: SparkSession, facts: dict[str, DataFrame]) -> dict[str, int]:
+    """Semi-naive evaluation as one writes it: join, distinct, left_anti, a checkpoint per round."""
+    c, u, s, r = (facts[name].cache() for name in "cusr")
+    p, q = facts["p"].distinct().localCheckpoint(), facts["q"].distinct().localCheckpoint()
+    dp, dq = p, q
+    rounds = 0
+    while True:
+        rounds += 1
+        new_p, new_q = _round(p, q, dp, dq, c, u, s, r)
+        dp = new_p.distinct().join(p, ["x", "y"], "left_anti").localCheckpoint()
+        dq = new_q.distinct().join(q, ["x", "r", "y"], "left_anti").localCheckpoint()
+        size_p, size_q = dp.count(), dq.count()
+        print(f"  round {rounds}: {size_p:,} {size_q:,}", flush=True)
+        if not size_p and not size_q:
+            return {"p": p.count(), "q": q.count()}
+        p, q = p.union(dp).localCheckpoint(), q.union(dq).localCheckpoint()
+
+
+def _round(
+    p: DataFrame, q: DataFrame, dp: DataFrame, dq: DataFrame, c: DataFrame, u: DataFrame, s: DataFrame, r: DataFrame
+) -> tuple[DataFrame, DataFrame]:
+    def renamed(df: DataFrame, *names: str) -> DataFrame:
+        return df.toDF(*names)
+
+    def chained(left: DataFrame, right: DataFrame) -> DataFrame:
+        return renamed(left, "x", "y").join(renamed(right, "y", "z"), "y").select("x", "z").toDF("x", "y")
+
+    def inherited(left: DataFrame, right: DataFrame) -> DataFrame:
+        return left.join(renamed(right, "y", "t", "z"), "y").select("x", "t", "z").toDF("x", "r", "y")
+
+    def implied(left: DataFrame, right: DataFrame) -> DataFrame:
+        some = renamed(left, "x", "t", "y").join(renamed(right, "y", "w"), "y")
+        return some.join(renamed(u, "w", "t", "z"), ["w", "t"]).select("x", "z").toDF("x", "y")
+
+    def both(left: DataFrame, right: DataFrame) -> DataFrame:
+        some = renamed(left, "x", "a").join(renamed(c, "a", "b", "z"), "a")
+        return some.join(renamed(right, "x", "b"), ["x", "b"]).select("x", "z").toDF("x", "y")
+
+    def composed(left: DataFrame, right: DataFrame) -> DataFrame:
+        some = renamed(left, "x", "a", "y").join(renamed(r, "a", "b", "t"), "a")
+        return some.join(renamed(right, "y", "b", "z"), ["y", "b"]).select("x", "t", "z").toDF("x", "r", "y")
+
+    up = renamed(dq, "x", "a", "z").join(renamed(s, "a", "t"), "a").select("x", "t", "z").toDF("x", "r", "y")
+    new_p = chained(dp, p).union(chained(p, dp)).union(implied(dq, p)).union(implied(q, dp))
+    new_p = new_p.union(both(dp, p)).union(both(p, dp))
+    new_q = inherited(dp, q).union(inherited(p, dq)).union(up).union(composed(dq, q)).union(composed(q, dq))
+    return new_p, new_q
+
+
+def ours(spark: SparkSession, facts: dict[str, DataFrame]) -> dict[str, int]:
+    program = sempre.Program.from_file(SHARED / "programs/el.dl")
+    options = {"spark": spark, "place": "cluster", "strategy": "recompute", "progress": _show()}
+    with sempre.Database(program, **options) as db:
+        changes = db.apply(insert=facts)
+        print(f"  {changes.report.rounds} rounds, {changes.report.jobs} jobs", flush=True)
+        return {name: len(db[name]) for name in EXPECTED}
+
+
+def _show() -> object:
+    started = time.perf_counter()
+
+    def show(progress: Progress) -> None:
+        spent = time.perf_counter() - started
+        print(f"  round {progress.round}: {progress.facts:,} facts, {spent:.1f} s", flush=True)
+
+    return show
+
+
+def el(spark: SparkSession, only: str | None, share: float) -> None:
+    facts = galen(spark, share)
+    expected = EXPECTED if share == 1 else None
+    for name, run in (("loop", by_hand), ("sempre", ours)):
+        if only in (None, name):
+            started, before = time.perf_counter(), cpu_seconds()
+            counts = run(spark, facts)
+            spent, used = time.perf_counter() - started, cpu_seconds() - before
+            print(f"{name}: {spent:.1f} s, {used:.0f} s of processor time, {counts}", flush=True)
+            expected = expected or counts
+            assert counts == expected, f"expected {expected}"
+
+
+def sparse(edges: int) -> np.ndarray:
+    """Edges within blocks of 350 nodes, two per node: a giant component in each block, and a small diameter."""
+    rng = np.random.default_rng(7)
+    nodes, block = edges // 2, 350
+    source = rng.integers(0, nodes, edges)
+    low = source // block * block
+    target = low + rng.integers(0, block, edges)
+    return np.unique(np.column_stack([source, np.minimum(target, nodes - 1)]), axis=0)
+
+
+def closure(spark: SparkSession, edges: int) -> None:
+    pairs = sparse(edges)
+    with tempfile.TemporaryDirectory() as folder:
+        pq.write_table(pa.table({"x": pairs[:, 0], "y": pairs[:, 1]}), f"{folder}/edge.parquet")
+        df = spark.read.parquet(f"{folder}/edge.parquet")
+        started = time.perf_counter()
+        options = {"spark": spark, "place": "cluster", "strategy": "recompute", "progress": _show()}
+        with sempre.Database(CLOSURE, **options) as db:
+            changes = db.apply(insert={"edge": df})
+            spent = time.perf_counter() - started
+            print(f"{len(pairs):,} edges, {len(db['reach']):,} pairs, {changes.report.rounds} rounds: {spent:.1f} s")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"driver's Python: {peak:,} MiB at most")
+
+
+def epochs(spark: SparkSession, number: int) -> None:
+    with sempre.Database(CLOSURE, spark=spark, place="cluster", strategy="dredc") as db:
+        db.apply(insert={"edge": [(n, n + 1) for n in range(20)]})
+        for epoch in range(number):
+            side = "insert" if epoch % 2 else "delete"
+            db.apply(**{side: {"edge": [(10, 11)]}})
+            held = db._cluster.scratch.paths()
+            size = sum(file.stat().st_size for path in held for file in path.glob("*"))
+            print(f"epoch {epoch + 1}: {len(held)} tables, {size:,} bytes", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("el", "closure", "epochs"))
+    parser.add_argument("--only", choices=("loop", "sempre"))
+    parser.add_argument("--share", type=float, default=1, help="of the ontology")
+    parser.add_argument("--edges", type=int, default=1_000_000)
+    parser.add_argument("--epochs", type=int, default=50)
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--memory", default="4g")
+    options = parser.parse_args()
+    conf = {"spark.driver.memory": options.memory, "spark.driver.extraJavaOptions": ""}
+    starting = StartingSession(SessionOptions(options.master, conf=conf))
+    spark = starting.get()
+    if options.what == "el":
+        el(spark, options.only, options.share)
+    elif options.what == "closure":
+        closure(spark, options.edges)
+    else:
+        epochs(spark, options.epochs)
+    starting.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""Where strata are evaluated: in the driver's kernel while they fit its memory, as DataFrames beyond.
+
+The choice is made per stratum, before it starts, from the sizes of what it reads. When that was too little, the stratum
+is given up and started again on the larger place. What a stratum reads is brought to where it runs; what it derives
+stays there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.diagnostics import StateError
+from sempre.maintain.planning import Plans
+from sempre.maintain.strategy import Change, Outcome, Work
+from sempre.modules.spec import Module
+from sempre.plan.backend import Backend, Rows, Version
+from sempre.plan.ops import relations_of
+
+DRIVER, CLUSTER = "driver", "cluster"
+# The share of the machine's memory that strata may take in the driver unless `memory` says otherwise.
+MEMORY_SHARE = 0.5
+# A column in the kernel: eight bytes, sorted in about three orders.
+VALUE_BYTES = 24
+# A stratum comes back from the cluster when it would take less than this share of the budget.
+RETURN_SHARE = 0.25
+
+# A pass that closes a whole stratum at once, or None where it cannot: asked before rounds of DataFrames begin.
+Closer = Callable[[Work, Stratum], "Outcome | None"]
+
+
+class TooLarge(Exception):
+    """A stratum has outgrown the place it runs on."""
+
+
+def parse_size(size: int | str | None) -> int | None:
+    """Bytes, from a number or a text such as `512M` or `8g`; units are powers of 1024."""
+    if size is None or isinstance(size, int):
+        return size
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", size.strip().lower())
+    if match is None or float(match[1]) == 0:
+        raise StateError(f"`{size}` is not a size", hint="Write a number of bytes, or such as 512M or 2G.")
+    return int(float(match[1]) * 1024 ** " kmgt".index(match[2] or " "))
+
+
+def place_of(rows: Rows | Version) -> str:
+    """Where rows or a version are."""
+    return str(getattr(rows, "place", DRIVER))
+
+
+def machine_memory() -> int:
+    """The memory that this process may use: the machine's, or what its control group allows."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        allowed = Path("/sys/fs/cgroup/memory.max").read_text("ascii").strip()
+    except OSError:
+        return total
+    return min(total, int(allowed)) if allowed.isdigit() else total
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where a stratum runs, and why."""
+
+    place: str
+    why: str
+
+
+class Places:
+    """The backends of one program, and which of them a stratum runs on."""
+
+    def __init__(
+        self,
+        program: CheckedProgram,
+        backends: Mapping[str, Backend],
+        wanted: str = "auto",
+        budget: int | None = None,
+        closer: Closer | None = None,
+        unfit: Container[str] = (),
+    ) -> None:
+        self._program = program
+        self.backends = backends
+        self.budget = budget or int(machine_memory() * MEMORY_SHARE)
+        self.closer = closer
+        # Relations that only the driver can hold.
+        self._unfit = unfit
+        only = next(iter(backends)) if len(backends) == 1 else None
+        self._fixed = only or (wanted if wanted in backends else None)
+        self.main = self._fixed or DRIVER
+        self.plans = {name: Plans(program, backend) for name, backend in backends.items()}
+        # Per relation and place, the last version that was brought there: unchanged ones are not brought again.
+        self._brought: dict[tuple[str, str], tuple[Version, Version]] = {}
+
+    def renew(self) -> None:
+        """Plans from nothing, for the backends' present layouts."""
+        self.plans = {name: Plans(self._program, backend) for name, backend in self.backends.items()}
+
+    def home(self, rows: Rows | Version) -> str:
+        """Where explicit facts are kept: where they are, unless everything has to be at one place."""
+        return self._fixed or place_of(rows)
+
+    def next_larger(self, place: str, stratum: Stratum) -> str | None:
+        """Where a stratum can go when a place is too small for it."""
+        return CLUSTER if place == DRIVER and self._fixed is None and self._movable(stratum) else None
+
+    def _movable(self, stratum: Stratum) -> bool:
+        return not any(name in self._unfit for name in stratum.relations)
+
+    def choose(self, stratum: Stratum, works: Works, home: str | None) -> Choice:
+        """Where a stratum should run, given how large what it reads is, and where it is now."""
+        if self._fixed is not None:
+            return Choice(self._fixed, "")
+        if not self._movable(stratum):
+            return Choice(DRIVER, "")
+        needed = self.estimate(stratum, works.sizes(stratum))
+        limit = self.budget * (RETURN_SHARE if home == CLUSTER else 1)
+        if needed <= limit:
+            return Choice(DRIVER, "")
+        names = ", ".join(stratum.relations)
+        return Choice(CLUSTER, f"{names} on the cluster: about {needed:,} bytes, and the budget is {self.budget:,}")
+
+    def estimate(self, stratum: Stratum, sizes: Mapping[str, int]) -> int:
+        """The bytes that a stratum may take in the driver: what it reads, once per rule that reads it, and itself."""
+        relations = self._program.relations
+        bodies = [relations_of(rule.body) for rule in (*stratum.nonrecursive, *stratum.recursive)]
+        rows = [(name, sizes.get(name, 0)) for body in (*bodies, set(stratum.relations)) for name in body]
+        return sum(size * max(1, relations[name].arity) * VALUE_BYTES for name, size in rows)
+
+    def guard(self, stratum: Stratum, works: Works, observe: Callable[[int, int], None]) -> Callable[[int, int], None]:
+        """Watches the rounds of a stratum in the driver; raises `TooLarge` when they exceed the budget."""
+        widest = max(max(1, self._program.relations[name].arity) for name in stratum.relations)
+        taken = self.estimate(stratum, works.sizes(stratum))
+
+        def watch(round_: int, facts: int) -> None:
+            nonlocal taken
+            observe(round_, facts)
+            taken += facts * widest * VALUE_BYTES
+            if taken > self.budget:
+                raise TooLarge(f"about {taken:,} bytes after {round_} rounds, and the budget is {self.budget:,}")
+
+        return watch
+
+    # ------------------------------------------------------------------------------------------------- bringing
+
+    def bring_rows(self, relation: str, rows: Rows, place: str) -> Rows:
+        """The same rows at a place."""
+        if place_of(rows) == place:
+            return rows
+        return self.backends[place].receive(relation, rows.columns(), len(rows))
+
+    def bring(self, relation: str, version: Version, place: str) -> Version:
+        """The same version at a place."""
+        if place_of(version) == place:
+            return version
+        held = self._brought.get((relation, place))
+        if held is not None and held[0] is version:
+            return held[1]
+        backend = self.backends[place]
+        brought = backend.version(self.bring_rows(relation, version.rows(), place))
+        self._brought[relation, place] = (version, brought)
+        return brought
+
+    def bring_change(self, relation: str, change: Change, place: str) -> Change:
+        return Change(*(self.bring_rows(relation, rows, place) for rows in (change.plus, change.minus)))
+
+
+@dataclass(slots=True)
+class Works:
+    """One epoch on all places.
+
+    `old`, `explicit`, `explicit_before` and `explicit_changes` have every relation wherever it is; `new` and `changes`
+    those that are up to date. `at` gives the `Work` of a place, with what a stratum reads brought there.
+    """
+
+    program: CheckedProgram
+    places: Places
+    old: dict[str, Version]
+    explicit: dict[str, Version]
+    explicit_before: Mapping[str, Version]
+    explicit_changes: Mapping[str, Change]
+    new: dict[str, Version] = field(default_factory=dict)
+    changes: dict[str, Change] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    modules: Mapping[int, tuple[Module, ...]] = field(default_factory=dict)
+    debug: bool = False
+
+    def at(self, place: str, stratum: Stratum, on_round: Callable[[int, int], None]) -> Work:
+        """The work of one stratum at a place."""
+        own = set(stratum.relations)
+        reads = set().union(own, *(relations_of(r.body) for r in (*stratum.nonrecursive, *stratum.recursive)))
+        bring, bring_change = self.places.bring, self.places.bring_change
+        below = [name for name in reads if name in self.new and name not in own]
+        return Work(
+            self.program,
+            self.places.backends[place],
+            self.places.plans[place],
+            {name: bring(name, self.old[name], place) for name in reads},
+            {name: bring(name, self.explicit[name], place) for name in own},
+            {name: bring(name, self.explicit_before[name], place) for name in own},
+            {n: bring_change(n, self.explicit_changes[n], place) for n in own if n in self.explicit_changes},
+            on_round,
+            {name: bring(name, self.new[name], place) for name in below},
+            {name: bring_change(name, self.changes[name], place) for name in below if name in self.changes},
+            self.notes,
+            self.modules,
+            self.debug,
+        )
+
+    def take(self, work: Work, outcome: Outcome) -> None:
+        """What a stratum came to; indexes that it asked for are kept for the strata to come."""
+        for mine, theirs in ((self.old, work.old), (self.new, work.new)):
+            for name, version in theirs.items():
+                if name in mine and place_of(mine[name]) == place_of(version):
+                    mine[name] = version
+        self.new.update(outcome.versions)
+        self.changes.update({name: change for name, change in outcome.changes.items() if change})
+
+    def sizes(self, stratum: Stratum) -> dict[str, int]:
+        """The sizes of what a stratum reads, as far as they are known."""
+        found: dict[str, Any] = {**self.old, **self.new, **{n: self.explicit[n] for n in stratum.relations}}
+        return {name: len(version) for name, version in found.items()}

@@ -1,0 +1,13 @@
+"""Fixpoints on DataFrames: the algebra of `sempre.plan.backend`, run by Spark with its shuffle and spill.
+
+values.py      what a column of a relation is in a DataFrame, and in Arrow
+scratch.py     `Scratch`: the one place that runs jobs; what rounds found, as Parquet that goes when nobody holds it
+tables.py      `Table`, `Version`, `Tally`: rows that are a recipe until somebody settles them
+compute.py     what expressions cannot say, by the kernel inside tasks
+plans.py       a plan -> a DataFrame of its bindings
+nested.py      negations and aggregates in bodies
+aggregates.py  aggregates in heads
+backend.py     `SparkBackend`: all of it together
+
+Everything is DataFrames: it works the same on classic sessions and on Spark Connect, and sets nothing.
+"""

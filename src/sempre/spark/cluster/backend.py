@@ -1,0 +1,365 @@
+"""The algebra of batches on DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sempre.analysis.model import CheckedProgram, Kind, Relation
+from sempre.diagnostics import BackendError, Diagnostic
+from sempre.kernel.values import Values
+from sempre.plan.ops import Absent, Lower, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
+from sempre.spark.cluster import aggregates
+from sempre.spark.cluster.crossing import checked, named
+from sempre.spark.cluster.plans import Frames, Views, hinted
+from sempre.spark.cluster.scratch import Scratch
+from sempre.spark.cluster.tables import Store, Table, Tally, Version, summed, union_frames
+from sempre.spark.cluster.values import WEIGHT, kinds_of, table_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan, and what it reads."""
+
+    plan: Plan
+    needs: tuple[tuple[str, Read], ...]  # without any of these it gives nothing
+    reads: tuple[tuple[str, Read], ...]
+
+
+class Sizes:
+    """Sizes, and numbers of distinct values, estimated from a sample of the largest part."""
+
+    def __init__(self, state: Mapping[str, Version]) -> None:
+        self._state = state
+
+    def size(self, relation: str) -> int:
+        return len(self._state[relation])
+
+    def distinct(self, relation: str, column: int) -> int:
+        version = self._state[relation]
+        largest = max((part for part, _ in version.parts), key=len, default=None)
+        found = None if largest is None else largest.distinct(column)
+        return found or max(1, int(len(version) ** 0.8))
+
+
+class SparkBackend:
+    """Runs plans as DataFrames of a session that somebody else owns."""
+
+    place = "cluster"
+
+    def __init__(self, program: CheckedProgram, spark: SparkSession, values: Values) -> None:
+        self.program = program
+        self.values = values
+        self.instances = 0
+        self.scratch = Scratch(spark)
+        self._store = Store(self.scratch, values, program)
+        self.unfit = relations_with_records(program)
+
+    def check(self) -> None:
+        """Raise for a program with values that DataFrames cannot hold."""
+        for name in sorted(self.unfit):
+            relation = self.program.relations[name]
+            message = f"relation `{name}` needs records: place `cluster` cannot hold them"
+            hint = "use place `driver` or `auto`, or columns of numbers and symbols"
+            raise BackendError(Diagnostic("E708", message, relation.span, hint=hint), self.program.sources)
+
+    def close(self) -> None:
+        """Remove whatever is on scratch."""
+        self.scratch.close()
+
+    @property
+    def jobs(self) -> int:
+        """How many Spark jobs there have been."""
+        return self.scratch.jobs
+
+    def finish(self) -> None:
+        """The end of an epoch: what is kept is settled."""
+        self._store.finish()
+
+    def settle(self, rows: Iterable[Table]) -> None:
+        self._store.settle(rows)
+
+    # ------------------------------------------------------------------------------------------------ relations
+
+    def _empty(self, relation: str, weighted: bool = False) -> Table:
+        declared = self.program.relations[relation]
+        return self._store.empty(kinds_of(declared), declared.arity, weighted)
+
+    def empty(self, relation: str) -> Version:
+        return Version(self._empty(relation), (), 0)
+
+    def fitted(self, relation: str, version: Version) -> Version:
+        return version
+
+    def receive(self, relation: str, columns: Sequence[Any], size: int) -> Table:
+        """Distinct rows from columns of codes, as the driver has them."""
+        declared = self.program.relations[relation]
+        if not size:
+            return self._empty(relation)
+        kinds = kinds_of(declared)
+        return self._store.held(table_of(self.values, columns, size, kinds, declared.arity), kinds, declared.arity)
+
+    def take(self, relation: Relation, chosen: DataFrame) -> Table:
+        """The rows of a DataFrame with the columns of a relation, which stay where they are."""
+        empty = self._empty(relation.name)
+        with self.scratch.job():
+            plain = checked(chosen, relation)
+        return self._store.lazy(empty, lambda: plain.distinct(), (), shared=True)
+
+    def frame(self, relation: Relation, version: Version) -> DataFrame:
+        """A DataFrame of a relation, with the names of its columns."""
+        return named(version.frame(), relation)
+
+    def version(self, rows: Table, orders: Iterable[Order] = ()) -> Version:
+        return Version.of(rows)
+
+    def view(self, *versions: Version, without: Version | None = None) -> Version:
+        first, *others = versions
+        if without is not None and len(without):
+            first = first.without(without)
+        return first.plus(*others) if others else first
+
+    def statistics(self, state: Mapping[str, Version]) -> Sizes:
+        return Sizes(state)
+
+    # ---------------------------------------------------------------------------------------------------- plans
+
+    def prepare(self, plan: Plan) -> Prepared:
+        needs = tuple((step.relation, step.read) for step in plan.steps if isinstance(step, Probe))
+        reads = {(probe.relation, probe.read) for probe in probes(plan.steps)} | set(_others(plan.steps))
+        return Prepared(plan, needs, tuple(reads))
+
+    def _heads(
+        self, relation: str, plans: Sequence[Prepared], views: Views, counted: bool
+    ) -> tuple[list[Callable[[], DataFrame | None]], list[Table]]:
+        """For each plan that may give something, how to make its facts; and the tables that are read."""
+        makers: list[Callable[[], DataFrame | None]] = []
+        parents: list[Table] = []
+        kinds = kinds_of(self.program.relations[relation])
+        for prepared in plans:
+            if any(not len(views[key]) for key in prepared.needs):
+                continue
+            seen = {key: views[key] for key in prepared.reads if key in views}
+            for view in seen.values():
+                parents += view.parts if isinstance(view, Tally) else view.tables()
+
+            def make(plan: Plan = prepared.plan, seen: Views = seen) -> DataFrame | None:
+                return Frames(self.scratch, plan, seen, counted).head(plan, kinds)
+
+            makers.append(make)
+        return makers, parents
+
+    def derive(self, relation: str, plans: Sequence[Prepared], views: Views, known: Version) -> Table:
+        makers, parents = self._heads(relation, plans, views, counted=False)
+        empty = self._empty(relation)
+        if not makers:
+            return empty
+        names = empty.names
+
+        def make() -> DataFrame:
+            found = [df for df in (maker() for maker in makers) if df is not None]
+            if not found:
+                return empty.frame()
+            return without(union_frames(found).distinct(), known, names)
+
+        return self._store.lazy(empty, make, [*parents, *known.tables()], shared=True)
+
+    def count(self, relation: str, plans: Sequence[Prepared], views: Views) -> Table:
+        makers, parents = self._heads(relation, plans, views, counted=True)
+        empty = self._empty(relation, weighted=True)
+        if not makers:
+            return empty
+
+        def make() -> DataFrame:
+            from pyspark.sql import functions as fn
+
+            found = [df for df in (maker() for maker in makers) if df is not None]
+            if not found:
+                return empty.frame()
+            return union_frames(found).groupBy(*empty.names).agg(fn.count(fn.lit(1)).alias(WEIGHT))
+
+        return self._store.lazy(empty, make, parents, shared=True)
+
+    def walk(self, front: Any, plans: Any, views: Any, present: Any, deleting: Any) -> None:
+        return None
+
+    # ----------------------------------------------------------------------------------------------------- sets
+
+    def union(self, sets: Sequence[Table]) -> Table:
+        some = [rows for rows in sets if not rows.known_empty] or list(sets[:1])
+        if len(some) == 1:
+            return some[0]
+        return self._store.lazy(some[0], lambda: union_frames([rows.frame() for rows in some]).distinct(), some)
+
+    def difference(self, rows: Table, version: Version) -> Table:
+        if rows.known_empty or not len(version):
+            return rows
+        return self._store.lazy(rows, lambda: without(rows.frame(), version, rows.names), [rows, *version.tables()])
+
+    def intersection(self, rows: Table, version: Version) -> Table:
+        if rows.known_empty or not len(version):
+            return self._store.empty(rows.kinds, rows.arity)
+        return self._store.lazy(
+            rows,
+            lambda: rows.frame().join(version.frame(), on=rows.names, how="left_semi"),
+            [rows, *version.tables()],
+        )
+
+    # -------------------------------------------------------------------------------------------------- counts
+
+    def total(self, relation: str, parts: Sequence[Table]) -> Table:
+        some = [part for part in parts if not part.known_empty]
+        if not some:
+            return self._empty(relation, weighted=True)
+        if len(some) == 1:
+            return some[0]
+        names = some[0].names
+        return self._store.lazy(some[0], lambda: summed([part.frame() for part in some], names), some)
+
+    def restricted(self, counted: Table, rows: Table) -> Table:
+        if counted.known_empty or rows.known_empty:
+            return self._store.empty(counted.kinds, counted.arity, weighted=True)
+        return self._store.lazy(
+            counted,
+            lambda: counted.frame().join(rows.frame(), on=counted.names, how="left_semi"),
+            [counted, rows],
+        )
+
+    def excluded(self, counted: Table, view: Version) -> Table:
+        return self.difference(counted, view)
+
+    def tally(self, relation: str) -> Tally:
+        return Tally(self._empty(relation))
+
+    def _numbered(self, tally: Tally, rows: Table) -> DataFrame:
+        """The rows with their numbers; those whose number is zero are left out."""
+        some = [part.frame().join(rows.frame(), on=rows.names, how="left_semi") for part in tally.parts]
+        return summed(some, rows.names)
+
+    def positive(self, tally: Tally, rows: Table) -> Table:
+        if rows.known_empty or not tally.parts:
+            return self._store.empty(rows.kinds, rows.arity)
+
+        def make() -> DataFrame:
+            from pyspark.sql import functions as fn
+
+            return self._numbered(tally, rows).filter(fn.col(WEIGHT) > 0).select(*rows.names)
+
+        return self._store.lazy(rows, make, [rows, *tally.parts])
+
+    def zero(self, tally: Tally, rows: Table) -> Table:
+        if rows.known_empty or not tally.parts:
+            return rows
+
+        def make() -> DataFrame:
+            counted = self._numbered(tally, rows).select(*rows.names)
+            return rows.frame().join(counted, on=rows.names, how="left_anti")
+
+        return self._store.lazy(rows, make, [rows, *tally.parts])
+
+    def lookup(self, tally: Tally, rows: Table) -> Table:
+        if rows.known_empty or not tally.parts:
+            return self._store.empty(rows.kinds, rows.arity, weighted=True)
+        return self._store.lazy(rows, lambda: self._numbered(tally, rows), [rows, *tally.parts], weighted=True)
+
+    def times(self, rows: Table, number: int) -> Table:
+        if rows.known_empty:
+            return self._store.empty(rows.kinds, rows.arity, weighted=True)
+
+        def make() -> DataFrame:
+            from pyspark.sql import functions as fn
+
+            return rows.frame().withColumn(WEIGHT, fn.lit(number).cast("bigint"))
+
+        counted = self._store.lazy(rows, make, [rows], weighted=True)
+        counted._size = rows._size
+        return counted
+
+    def once(self, rows: Table) -> Table:
+        return self.times(rows, 1)
+
+    # -------------------------------------------------------------------------------------- aggregates in heads
+
+    def improvement(self, relation: str, rows: Table, version: Version) -> tuple[Table, Table]:
+        declared = self.program.relations[relation]
+        nothing = self._empty(relation)
+        if rows.known_empty:
+            return rows, nothing
+        best = self._store.lazy(rows, lambda: aggregates.best(rows.frame(), declared), [rows], shared=True)
+        if not len(version):
+            return best, nothing
+        held = self._store.lazy(
+            rows,
+            lambda: aggregates.in_groups(version.frame(), best.frame(), declared),
+            [best, *version.tables()],
+            shared=True,
+        )
+        replaced = self._store.lazy(
+            rows, lambda: aggregates.beaten(held.frame(), best.frame(), declared, better=True), [best, held]
+        )
+
+        def make() -> DataFrame:
+            kept = aggregates.beaten(held.frame(), best.frame(), declared, better=False)
+            return best.frame().join(aggregates.in_groups(best.frame(), kept, declared), on=best.names, how="left_anti")
+
+        better = self._store.lazy(rows, make, [best, held])
+        self.settle([better, replaced])
+        return better, replaced
+
+    def groups(self, relation: str, rows: Table) -> Table:
+        declared = self.program.relations[relation]
+        if declared.aggregate is None or rows.known_empty:
+            return rows
+        return self._store.lazy(rows, lambda: aggregates.groups(rows.frame(), declared), [rows], shared=True)
+
+    def group_rows(self, relation: str, groups: Table, version: Version) -> Table:
+        declared = self.program.relations[relation]
+        if declared.aggregate is None:
+            return self.intersection(groups, version)
+        if groups.known_empty or not len(version):
+            return self._empty(relation)
+        return self._store.lazy(
+            groups,
+            lambda: aggregates.in_groups(version.frame(), groups.frame(), declared),
+            [groups, *version.tables()],
+        )
+
+    def totals(self, relation: str, counted: Table) -> Table:
+        declared = self.program.relations[relation]
+        if counted.known_empty:
+            return self._empty(relation)
+        return self._store.lazy(
+            counted,
+            lambda: aggregates.totals(self.scratch, counted.frame(), declared),
+            [counted],
+            weighted=False,
+            shared=True,
+        )
+
+
+def without(df: DataFrame, version: Version, names: list[str]) -> DataFrame:
+    """The rows of a DataFrame that a version does not have."""
+    if not len(version):
+        return df
+    return df.join(hinted(version.frame(), len(version) * len(names)), on=names, how="left_anti")
+
+
+def _others(steps: tuple[Step, ...]) -> list[tuple[str, Read]]:
+    """What steps read besides what they probe."""
+    found: list[tuple[str, Read]] = []
+    for step in steps:
+        if isinstance(step, RankOf | Lower):
+            found.append((step.atom.relation, Read.RANK))
+        for probe in probes((step,)) if isinstance(step, Absent | Reduce) else ():
+            found += [(probe.relation, Read.HERE), (probe.relation, Read.THERE)]
+    return found
+
+
+def relations_with_records(program: CheckedProgram) -> frozenset[str]:
+    """The relations whose values, or whose rules' values, DataFrames cannot hold."""
+    found = {name for name, relation in program.relations.items() if Kind.RECORD in relation.kinds}
+    return frozenset(found | {rule.relation for rule in program.rules if Kind.RECORD in rule.kinds.values()})

@@ -1,0 +1,129 @@
+"""Expressions of rules on DataFrames.
+
+What a column expression says exactly as the kernel does becomes one (`column_of`, `condition_of`). Everything else, and
+so everything that can fail, is computed by the kernel's own code inside tasks (`KernelSteps`): the two cannot differ,
+and no setting of the session matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sempre.analysis.model import Compare, Const, Expr, Kind, Var
+from sempre.backends.pipeline import Bindings, Pipeline, compute
+from sempre.kernel.functors import Fault
+from sempre.kernel.values import Values
+from sempre.plan.ops import Assign, Filter, Step
+from sempre.spark.cluster.values import ARROW, from_arrow, plain, to_arrow
+from sempre.spark.failures import fault_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+SIGN = -(1 << 63)
+ORDERS = ("<", "<=", ">", ">=")
+
+
+def column_of(expr: Expr, names: Mapping[str, str]) -> Column | None:
+    """The expression as a column, if it can be one; `names` has the column of each variable."""
+    from pyspark.sql import functions as fn
+
+    if isinstance(expr, Var):
+        return fn.col(names[expr.name])
+    if isinstance(expr, Const):
+        return fn.lit(plain(expr)).cast(_TYPES[expr.kind])
+    return None
+
+
+_TYPES = {Kind.NUMBER: "bigint", Kind.UNSIGNED: "bigint", Kind.FLOAT: "double", Kind.SYMBOL: "string"}
+
+
+def condition_of(test: Compare, names: Mapping[str, str]) -> Column | None:
+    """The comparison as a condition, if it can be one."""
+    from pyspark.sql import functions as fn
+
+    left, right = column_of(test.left, names), column_of(test.right, names)
+    if left is None or right is None:
+        return None
+    if test.op == "=":
+        return left == right
+    if test.op == "!=":
+        return left != right
+    if test.op not in ORDERS or test.kind is Kind.FLOAT:  # Spark orders NaN, the kernel does not
+        return None
+    if test.kind is Kind.UNSIGNED:
+        left, right = left.bitwiseXOR(fn.lit(SIGN)), right.bitwiseXOR(fn.lit(SIGN))
+    return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[test.op]
+
+
+def is_native(step: Step, names: Mapping[str, str]) -> bool:
+    """Whether a step without a relation can be done by column expressions."""
+    if isinstance(step, Filter):
+        return condition_of(step.test, names) is not None
+    return isinstance(step, Assign) and not hasattr(step.expr, "op")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSteps:
+    """Steps without a relation, and expressions after them, by the kernel: a function for `mapInArrow`.
+
+    `given` are the variables that come in, with column and kind; `kept` those that go out, `results` expressions that
+    go out after them, with column and kind each.
+    """
+
+    rule: int
+    steps: tuple[Step, ...]
+    given: tuple[tuple[str, str, Kind], ...]
+    kept: tuple[tuple[str, str, Kind], ...]
+    results: tuple[tuple[Expr, str, Kind], ...] = ()
+
+    @property
+    def columns(self) -> list[tuple[str, Kind]]:
+        """The columns that go out."""
+        kept = [(column, kind) for _, column, kind in self.kept]
+        return kept + [(column, kind) for _, column, kind in self.results]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            try:
+                yield from self._batch(batch)
+            except Fault as fault:
+                raise RuntimeError(fault_text(self.rule, fault)) from None
+
+    def _batch(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        values = Values()  # of this batch alone: codes never leave a task
+        names = batch.schema.names
+        rows = Bindings(
+            batch.num_rows,
+            {var: from_arrow(values, batch.column(names.index(name)), kind) for var, name, kind in self.given},
+            {},
+        )
+        found: list[Bindings] = []
+        Pipeline(self.steps, values, frozenset(var for var, _, _ in (*self.given, *self.kept))).run(
+            rows, {}, found.append
+        )
+        for bound in found:
+            arrays = [to_arrow(values, bound.columns[var], kind) for var, _, kind in self.kept]
+            arrays += [to_arrow(values, compute(values, expr, bound), kind) for expr, _, kind in self.results]
+            yield pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self.columns))
+
+
+def arrow_schema(columns: Sequence[tuple[str, Kind]]) -> pa.Schema:
+    return pa.schema([pa.field(name, ARROW[kind]) for name, kind in columns])
+
+
+def kind_of(expr: Expr, kinds: Mapping[str, Kind]) -> Kind:
+    """The kind of the value of an expression."""
+    return kinds[expr.name] if isinstance(expr, Var) else expr.kind
+
+
+def spark_schema(columns: Sequence[tuple[str, Kind]]) -> Any:
+    from pyspark.sql import types
+
+    from sempre.spark.cluster.values import spark_type
+
+    return types.StructType([types.StructField(name, spark_type(kind)) for name, kind in columns])

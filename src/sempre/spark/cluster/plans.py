@@ -1,0 +1,257 @@
+"""Plans as DataFrames of bindings: a column per variable, a row per partial instance.
+
+Counting, equal rows stand for different instances, so every join keeps multiplicities; deriving, they do not matter,
+and what binds nothing only filters. Names of columns are numbers: case never matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sempre.analysis.model import Const, Expr, Kind, Match, Var
+from sempre.plan.ops import Absent, Assign, Distinct, Filter, Lower, Plan, Probe, RankOf, Read, Reduce, Step, TakeApart
+from sempre.spark.cluster import nested
+from sempre.spark.cluster.compute import (
+    KernelSteps,
+    column_of,
+    condition_of,
+    is_native,
+    kind_of,
+    spark_schema,
+)  # fmt: skip
+from sempre.spark.cluster.scratch import Scratch
+from sempre.spark.cluster.tables import Tally, Version
+from sempre.spark.cluster.values import Kinds, names_of, plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Views = Mapping[tuple[str, Read], Any]  # a `Version`; for ranks, a `Tally`
+# A side with at most this many values is sent to every task instead of being shuffled.
+BROADCAST_VALUES = 1_000_000
+# One with at most this many is hashed where it was shuffled to, instead of both sides being sorted.
+HASH_VALUES = 8_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Bindings so far: the DataFrame (none: the one row that binds nothing), and what is known of its size."""
+
+    df: DataFrame | None
+    vars: frozenset[str]
+    most: int | None  # at most this many rows, if that is known
+
+
+def hinted(df: DataFrame, values: int, hashed: bool = True) -> DataFrame:
+    """The right side of a join with about so many values, with a word to Spark on how to join."""
+    if values <= BROADCAST_VALUES:
+        return df.hint("broadcast")
+    return df.hint("shuffle_hash") if hashed and values <= HASH_VALUES else df
+
+
+class Frames:
+    """Runs the plans of one rule over some views."""
+
+    def __init__(self, scratch: Scratch, plan: Plan, views: Views, counted: bool) -> None:
+        self.scratch = scratch
+        self.views = views
+        self.counted = counted
+        self.rule = plan.rule.number
+        self.kinds: dict[str, Kind] = {**plan.rule.kinds, "#rank": Kind.NUMBER}
+        self._numbers: dict[str, str] = {}
+
+    def name(self, var: str) -> str:
+        """The column of a variable."""
+        return self._numbers.setdefault(var, f"v{len(self._numbers)}")
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        for var in self.kinds:
+            self.name(var)
+        return self._numbers
+
+    # ---------------------------------------------------------------------------------------------------- heads
+
+    def head(self, plan: Plan, kinds: Kinds) -> DataFrame | None:
+        """The facts that the plan gives, with repetitions; None if it is known to give none."""
+        from pyspark.sql import functions as fn
+
+        bound = self.run(plan.steps, Bound(None, frozenset(), 1), frozenset())
+        if bound is None:
+            return None
+        if not plan.head:
+            return self.frame(bound).select(fn.lit(0).cast("bigint").alias("c0"))
+        return self.with_results(bound, list(plan.head), names_of(kinds))
+
+    def with_results(
+        self, bound: Bound, exprs: list[Expr], columns: list[str], keep: tuple[str, ...] = ()
+    ) -> DataFrame:
+        """The values of expressions, as these columns, after those of the variables to keep."""
+        df = self.frame(bound)
+        found = [column_of(expr, self.names) for expr in exprs]
+        kept = [self.name(var) for var in keep]
+        if all(column is not None for column in found):
+            return df.select(*kept, *(c.alias(n) for c, n in zip(found, columns, strict=True) if c is not None))
+        given = tuple((var, self.name(var), self.kinds[var]) for var in sorted(bound.vars))
+        results = tuple((e, n, kind_of(e, self.kinds)) for e, n in zip(exprs, columns, strict=True))
+        steps = KernelSteps(
+            self.rule, (), given, tuple((var, self.name(var), self.kinds[var]) for var in keep), results
+        )
+        return self.scratch.mapped(df, steps, spark_schema(steps.columns))
+
+    def frame(self, bound: Bound) -> DataFrame:
+        """The bindings, with a column at least."""
+        from pyspark.sql import functions as fn
+
+        if bound.df is None:
+            return self.scratch.spark.range(1).select(fn.lit(0).cast("bigint").alias("one"))
+        return bound.df
+
+    # ---------------------------------------------------------------------------------------------------- steps
+
+    def run(self, steps: tuple[Step, ...], bound: Bound, carried: frozenset[str]) -> Bound | None:
+        """What the steps make of the bindings; None if nothing. `carried` variables stay whatever happens."""
+        at = 0
+        while at < len(steps):
+            step = steps[at]
+            stop = at + 1
+            if isinstance(step, Filter | Assign | TakeApart) and not is_native(step, self.names):
+                while stop < len(steps) and isinstance(steps[stop], Filter | Assign | TakeApart):
+                    stop += 1
+                result: Bound | None = self._by_kernel(steps[at:stop], bound, steps[stop - 1].live | carried)
+            else:
+                result = self._step(step, bound, carried)
+            if result is None:
+                return None
+            bound, at = result, stop
+        return bound
+
+    def _step(self, step: Step, bound: Bound, carried: frozenset[str]) -> Bound | None:
+        live = step.live | carried
+        if isinstance(step, Probe):
+            return self._probe(step, bound, live)
+        if isinstance(step, Filter):
+            condition = condition_of(step.test, self.names)
+            assert condition is not None
+            return self.only(replace(bound, df=self.frame(bound).filter(condition)), live)
+        if isinstance(step, Assign):
+            column = column_of(step.expr, self.names)
+            assert column is not None
+            df = self.frame(bound).withColumn(self.name(step.var.name), column)
+            return replace(bound, df=df, vars=bound.vars | {step.var.name})
+        if isinstance(step, Absent):
+            return nested.absent(self, step, bound, carried)
+        if isinstance(step, Reduce):
+            return nested.fold(self, step, bound, carried)
+        if isinstance(step, Distinct):
+            return replace(bound, df=self.frame(bound).distinct())
+        if isinstance(step, RankOf):
+            return self._rank(step.atom, step.var.name, bound)
+        assert isinstance(step, Lower)
+        ranked = self._rank(step.atom, "#lower", bound)
+        from pyspark.sql import functions as fn
+
+        lower = fn.col(self.name("#lower")) < fn.col(self.name(step.than.name))
+        return replace(bound, df=self.frame(ranked).filter(lower).drop(self.name("#lower")))
+
+    def only(self, bound: Bound, live: frozenset[str]) -> Bound:
+        """The bindings of live variables alone."""
+        from pyspark.sql import functions as fn
+
+        kept = bound.vars & live
+        if kept == bound.vars and kept:
+            return bound
+        columns = [self.name(var) for var in sorted(kept)]
+        df = self.frame(bound).select(*columns) if columns else self.frame(bound).select(fn.lit(0).alias("one"))
+        return replace(bound, df=df, vars=kept)
+
+    def _by_kernel(self, steps: tuple[Step, ...], bound: Bound, live: frozenset[str]) -> Bound:
+        new = {step.var.name for step in steps if isinstance(step, Assign)}
+        new |= {var for step in steps if isinstance(step, TakeApart) for var in step.binds}
+        kept = (bound.vars | new) & live
+        given, going = (
+            tuple((var, self.name(var), self.kinds[var]) for var in sorted(which)) for which in (bound.vars, kept)
+        )
+        one = () if going else ((Const(0, Kind.NUMBER), "one", Kind.NUMBER),)
+        run = KernelSteps(self.rule, steps, given, going, one)
+        df = self.scratch.mapped(self.frame(bound), run, spark_schema(run.columns))
+        return Bound(df, frozenset(kept), bound.most)
+
+    # ------------------------------------------------------------------------------------------------- probing
+
+    def looked_up(self, step: Probe, view: Version, live: frozenset[str]) -> tuple[DataFrame, list[str], list[str]]:
+        """What a probe joins with, its columns named like variables; those to join on, and those that it binds."""
+        from pyspark.sql import functions as fn
+
+        df = view.frame()
+        keys: dict[str, str] = {}
+        for at, arg in zip(step.prefix, step.lookup, strict=True):
+            if isinstance(arg, Const):
+                df = df.filter(fn.col(f"c{at}") == fn.lit(plain(arg)))
+            elif arg.name in keys:
+                df = df.filter(fn.col(f"c{at}") == fn.col(keys[arg.name]))
+            else:
+                keys[arg.name] = f"c{at}"
+        for left, right in step.same:
+            df = df.filter(fn.col(f"c{left}") == fn.col(f"c{right}"))
+        binds = {var.name: f"c{at}" for at, var in step.binds if var.name in live}
+        columns = [fn.col(column).alias(self.name(var)) for var, column in (keys | binds).items()]
+        df = df.select(*columns) if columns else df.select(fn.lit(0).alias("two"))
+        return df, [self.name(var) for var in keys], list(binds)
+
+    def _probe(self, step: Probe, bound: Bound, live: frozenset[str]) -> Bound | None:
+        from pyspark.sql import functions as fn
+
+        view = self.views[step.relation, step.read]
+        if not len(view):
+            return None
+        right, keys, binds = self.looked_up(step, view, live)
+        exact = len(step.lookup) == len(step.order)
+        if bound.df is None:
+            return self.only(Bound(right, frozenset(binds), len(view)), live)
+        width = max(1, len(keys) + len(binds))
+        small_right = len(view) * width <= BROADCAST_VALUES
+        small_left = bound.most is not None and bound.most * max(1, len(bound.vars)) <= BROADCAST_VALUES
+        left = bound.df
+        multiplies = bool(binds) or (self.counted and not exact)
+        if not keys:
+            other = right if multiplies else right.limit(1)
+            joined = left.crossJoin(hinted(other, len(view) * width, hashed=False)).drop("two")
+        elif small_left and not small_right and (multiplies or exact):
+            joined = fn.broadcast(left).join(right, on=keys, how="inner")
+        else:
+            how = "inner" if multiplies else "left_semi"
+            joined = left.join(hinted(right, len(view) * width), on=keys, how=how)
+        most = bound.most if exact or not multiplies else None
+        return self.only(Bound(joined, bound.vars | set(binds), most), live)
+
+    def _rank(self, atom: Match, var: str, bound: Bound) -> Bound:
+        """With the rank of the fact that the bindings make of an atom."""
+        from pyspark.sql import functions as fn
+
+        tally: Tally = self.views[atom.relation, Read.RANK]
+        mine = self.name(var)
+        if not tally.parts:
+            df = self.frame(bound).withColumn(mine, fn.lit(0).cast("bigint"))
+            return replace(bound, df=df, vars=bound.vars | {var})
+        ranks = tally.frame()
+        keys: dict[str, str] = {}
+        for at, arg in enumerate(atom.args):
+            if isinstance(arg, Const):
+                ranks = ranks.filter(fn.col(f"c{at}") == fn.lit(plain(arg)))
+            elif arg.name in keys:
+                ranks = ranks.filter(fn.col(f"c{at}") == fn.col(keys[arg.name]))
+            else:
+                assert isinstance(arg, Var)
+                keys[arg.name] = f"c{at}"
+        ranks = ranks.select(*(fn.col(c).alias(self.name(v)) for v, c in keys.items()), fn.col("n").alias("found"))
+        left = self.frame(bound)
+        df = (
+            left.join(ranks, on=[self.name(v) for v in keys], how="left")
+            if keys
+            else left.join(ranks, fn.lit(True), "left")
+        )
+        df = df.withColumn(mine, fn.coalesce(fn.col("found"), fn.lit(0).cast("bigint"))).drop("found")
+        return replace(bound, df=df, vars=bound.vars | {var})

@@ -1,0 +1,151 @@
+"""Where jobs run, and what they leave: Parquet in a folder of our own.
+
+`settle` is the only place that writes what a round found. A DataFrame that is built on the last round's DataFrame
+carries the plans of all rounds before it, each several times; so everything that a round found is written, and the
+next round starts from files. Files go as soon as nobody holds their table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import tempfile
+import threading
+import uuid
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sempre.diagnostics import BackendError, Diagnostic
+from sempre.spark.cluster.values import Kinds, schema_of
+from sempre.spark.failures import running
+from sempre.spark.ship import ensure
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+# Names the folder for what rounds find: one that the driver and all executors see.
+SCRATCH_VARIABLE = "SEMPRE_SCRATCH"
+# How many of the results of a round are written at a time: a small job is mostly waiting.
+AT_ONCE = 4
+
+
+class Scratch:
+    """A folder for one database, and the jobs that fill it."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.jobs = 0
+        self._counting = threading.Lock()
+        self._numbers = itertools.count()
+        parent = os.environ.get(SCRATCH_VARIABLE) or tempfile.gettempdir()
+        self.folder = Path(parent) / f"sempre-{uuid.uuid4().hex}"
+        self.tag = f"sempre-{uuid.uuid4().hex[:12]}"
+        self._pool: ThreadPoolExecutor | None = None
+        # Also when nobody closes the database: at the latest when this process ends.
+        self._removal = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Remove everything."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+        self._removal()
+
+    def paths(self) -> list[Path]:
+        """What is there now."""
+        return sorted(self.folder.iterdir()) if self.folder.exists() else []
+
+    # ---------------------------------------------------------------------------------------------------- jobs
+
+    @contextlib.contextmanager
+    def job(self) -> Iterator[None]:
+        """One action: counted, tagged, its errors translated."""
+        with self._counting:
+            self.jobs += 1
+        self.spark.addTag(self.tag)
+        try:
+            with running():
+                yield
+        finally:
+            with contextlib.suppress(Exception):  # the session may be gone: what was raised before says so
+                self.spark.removeTag(self.tag)
+
+    def write_all(self, frames: Sequence[Callable[[], DataFrame]]) -> list[tuple[Path, int]]:
+        """Writes DataFrames, several at a time; returns where each is and how many rows it has."""
+        try:
+            if len(frames) == 1:
+                return [self._write(frames[0])]
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(AT_ONCE, "sempre-settle")
+            return list(self._pool.map(self._write, frames))
+        except KeyboardInterrupt:
+            self.interrupt()
+            raise
+
+    def mapped(self, df: DataFrame, run: Callable[..., Any], schema: StructType) -> DataFrame:
+        """`df.mapInArrow`, with a function of this package."""
+        self.jobs += ensure(self.spark)
+        return df.mapInArrow(run, schema)
+
+    def interrupt(self) -> None:
+        """Stop every job of ours."""
+        with contextlib.suppress(Exception):
+            self.spark.interruptTag(self.tag)
+
+    def _write(self, make: Callable[[], DataFrame]) -> tuple[Path, int]:
+        path = self._fresh()
+        try:
+            with self.job():
+                make().write.option("compression", "snappy").parquet(path.as_uri())
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        return path, self._written(path)
+
+    def _written(self, path: Path) -> int:
+        """How many rows a job wrote, by what is there."""
+        if not (path / "_SUCCESS").exists():
+            raise BackendError(
+                Diagnostic(
+                    "E707",
+                    f"what Spark wrote to `{path}` cannot be seen from here",
+                    hint=f"set {SCRATCH_VARIABLE} to a folder that the driver and all executors share",
+                )
+            )
+        return sum(pq.read_metadata(file).num_rows for file in path.glob("*.parquet"))
+
+    def put(self, table: pa.Table) -> tuple[Path, int]:
+        """Writes an Arrow table, without a job."""
+        path = self._fresh()
+        path.mkdir(parents=True)
+        pq.write_table(table, path / "part-0.parquet", compression="snappy")
+        return path, table.num_rows
+
+    def get(self, path: Path, columns: Sequence[str]) -> pa.Table:
+        """The rows of what was written, without a job."""
+        return pq.read_table(path, columns=list(columns), partitioning=None)
+
+    def sample(self, path: Path, column: str, rows: int) -> pa.ChunkedArray:
+        """About so many values of a column, some of every file."""
+        files = [pq.ParquetFile(file) for file in sorted(path.glob("*.parquet"))]
+        taken = []
+        for file in (file for file in files if file.metadata.num_rows):
+            batch = next(file.iter_batches(max(1, rows // len(files)), columns=[column]))
+            taken.append(batch.column(0))
+        return pa.chunked_array(taken)
+
+    def frame(self, path: Path, kinds: Kinds, weighted: bool) -> DataFrame:
+        return self.spark.read.schema(schema_of(kinds, weighted)).parquet(path.as_uri())
+
+    def _fresh(self) -> Path:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self.folder / f"t{next(self._numbers)}"

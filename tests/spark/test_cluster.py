@@ -1,0 +1,213 @@
+"""Strata as DataFrames: the same facts, changes and counters as anywhere else, and nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import subprocess
+import threading
+from decimal import Decimal
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sempre
+from sempre.analysis.model import Kind
+from sempre.lang.printer import to_text
+from tests.engine import check_epochs
+from tests.property.programs import Case, random_case
+from tests.scripts.script import read
+from tests.spark.conftest import KIND
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+
+REACH = """
+.decl edge(x: symbol, y: symbol)
+.decl reach(x: symbol, y: symbol)
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), edge(y, z).
+"""
+
+
+def random_program(seed: int) -> Case:
+    """The first random case from a seed on whose values DataFrames can hold."""
+    while True:
+        case = random_case(random.Random(seed))
+        relations = sempre.Program(to_text(case.program)).relations
+        if not any(Kind.RECORD in relation.kinds for relation in relations.values()):
+            return case
+        seed += 1000
+
+
+@pytest.mark.parametrize(
+    ("seed", "strategy"), [(3, "recompute"), (5, "dredc"), pytest.param(8, "elastic", marks=pytest.mark.slow)]
+)
+@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
+def test_random_programs_agree_with_the_oracle(spark: Any, seed: int, strategy: str) -> None:
+    case = random_program(seed)
+    check_epochs(case.program, [(case.facts, {}), *case.updates[:1]], strategy, spark=spark, place="cluster")
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [("cycle", "dredc"), ("aggregates", "recompute"), ("symbols", "elastic"), ("min_under_deletion", "dred")],
+)
+def test_scripts_agree_with_the_oracle(spark: Any, name: str, strategy: str) -> None:
+    script = read((SCRIPTS / f"{name}.dl").read_text("utf-8"), name)
+    check_epochs(script.program, script.epochs, strategy, spark=spark, place="cluster")
+
+
+def test_only_the_state_stays_on_scratch_and_nothing_after_closing(spark: Any) -> None:
+    with sempre.Database(REACH, spark=spark, place="cluster", strategy="dredc") as db:
+        db.apply(insert={"edge": [("a", "b"), ("b", "c"), ("c", "a")]})
+        sizes = []
+        for _ in range(3):
+            db.apply(delete={"edge": [("c", "a")]})
+            db.apply(insert={"edge": [("c", "a")]})
+            gc.collect()
+            sizes.append(len(db._cluster.scratch.paths()))
+        folder = db._cluster.scratch.folder
+        assert folder.exists()
+        assert sizes[-1] <= max(sizes[:-1]), "tables pile up from epoch to epoch"
+    assert not folder.exists()
+
+
+def test_frames_stay_on_the_cluster_and_come_out_as_frames(spark: Any) -> None:
+    text = ".decl e(x: unsigned, f: float, s: symbol)\n.decl r(x: unsigned, f: float)\nr(x, f) :- e(x, f, _)."
+    df = spark.createDataFrame(
+        [(Decimal(2**64 - 1), nan, "a"), (Decimal(2**64 - 1), nan, "b"), (Decimal(7), -0.0, "ü")],
+        "x decimal(20,0), f double, s string",
+    )
+    with sempre.Database(text, spark=spark, place="cluster") as db:
+        symbols = len(db._backend.values.symbols)
+        changes = db.apply(insert={"e": df})
+        assert len(db["r"]) == 2
+        assert changes.report.placement == "cluster"
+        assert changes.report.jobs > 0
+        assert len(db._backend.values.symbols) == symbols, "nothing is interned in the driver"
+        rows = db["r"].to_spark().toArrow().to_pylist()
+        assert sorted(int(row["x"]) for row in rows) == [7, 2**64 - 1]
+        assert str({row["f"] for row in rows if row["x"] == 7}) == "{0.0}"
+        with pytest.raises(sempre.DataError, match="E508"):
+            db.apply(insert={"e": spark.createDataFrame([(None, 1.0, "x")], df.schema)})
+        assert len(db["e"]) == 3
+
+
+def test_a_fault_in_a_task_names_the_rule_and_changes_nothing(spark: Any) -> None:
+    text = ".decl a(x: number)\n.decl b(x: number)\nb(10 / x) :- a(x)."
+    with sempre.Database(text, spark=spark, place="cluster") as db:
+        db.apply(insert={"a": [(5,)]})
+        with pytest.raises(sempre.DataError) as caught:
+            db.apply(insert={"a": [(0,)]})
+        assert caught.value.diagnostics[0].code == "E510"
+        assert "10 / 0 has no value" in str(caught.value)
+        assert list(db["a"]) == [(5,)]
+        assert list(db["b"]) == [(2,)]
+
+
+# ------------------------------------------------------------------------------------------------ placement
+
+
+def test_auto_takes_the_cluster_when_the_estimate_exceeds_the_budget(spark: Any) -> None:
+    edges = [(f"n{i}", f"n{i + 1}") for i in range(4)]
+    with sempre.Database(REACH, spark=spark, memory=100) as db:
+        report = db.apply(insert={"edge": edges}).report
+        assert "budget" in report.why
+        assert {tuple(s["relations"]): s["placement"] for s in report.strata}[("reach",)] == "cluster"
+        assert len(db["reach"]) == 10
+        changes = db.apply(delete={"edge": edges[1:2]})
+        assert changes.removed["reach"].num_rows == 6
+        assert sorted(db["reach"]) == [("n0", "n1"), ("n2", "n3"), ("n2", "n4"), ("n3", "n4")]
+        assert db.verify().ok
+
+
+def test_auto_starts_again_on_the_cluster_when_the_estimate_was_too_low(spark: Any) -> None:
+    edges = [(f"n{i}", f"n{i + 1}") for i in range(4)]
+    with sempre.Database(REACH, spark=spark, memory=800) as db:
+        report = db.apply(insert={"edge": edges}).report
+        assert "reach again on the cluster" in report.why
+        assert report.placement == "cluster, driver"
+        assert len(db["reach"]) == 10
+
+
+def test_auto_stays_in_the_driver_while_there_is_room(spark: Any) -> None:
+    with sempre.Database(REACH, spark=spark, memory="1g") as db:
+        report = db.apply(insert={"edge": [("a", "b")]}).report
+        assert report.placement == "driver"
+        assert report.jobs == 0
+
+
+def test_places_that_cannot_be_are_refused(spark: Any) -> None:
+    with pytest.raises(sempre.BackendError, match="workers"):
+        sempre.Database(REACH, spark=spark, place="workers")
+    with pytest.raises(sempre.BackendError, match="Spark session"):
+        sempre.Database(REACH, place="cluster")
+    with pytest.raises(sempre.BackendError, match="E708"):
+        sempre.Database(".type L = [h: number, t: L]\n.decl a(l: L)", spark=spark, place="cluster")
+    with pytest.raises(sempre.StateError, match="not a size"):
+        sempre.Database(REACH, spark=spark, memory="lots")
+
+
+# ------------------------------------------------------------------------------------------------- failures
+
+SLOW = """
+.decl a(x: number)
+.decl b(x: number)
+.decl c(x: number)
+b(x * 3) :- a(x), x < 1000000.
+c(x + 1) :- b(x), match("[0-9]*", to_string(x)).
+"""
+
+
+@pytest.mark.skipif(KIND == "connect", reason="the workers are the server's")
+def test_a_python_worker_killed_in_an_epoch_ends_in_the_right_state_or_the_old_one(spark: Any) -> None:
+    with sempre.Database(SLOW, spark=spark, place="cluster", strategy="recompute") as db:
+        db.apply(insert={"a": [(1,)]})
+        before = {name: sorted(db[name]) for name in db}
+        killed: list[int] = []
+        stop = threading.Event()
+        thread = threading.Thread(target=_kill_one, args=(killed, stop))
+        thread.start()
+        try:
+            db.apply(insert={"a": spark.range(2, 40_000).withColumnRenamed("id", "x")})
+        except sempre.BackendError:
+            assert {name: sorted(db[name]) for name in db} == before
+        else:
+            assert len(db["c"]) == 39_999
+        finally:
+            stop.set()
+            thread.join()
+        assert killed, "no worker was there to be killed"
+        assert spark.range(3).count() == 3
+        db.apply(delete={"a": [(1,)]})
+        assert (3,) not in db["b"]
+
+
+def _kill_one(killed: list[int], stop: threading.Event) -> None:
+    """Kills the first Python worker of ours that is busy."""
+    while not killed and not stop.wait(0.02):
+        for pid in _workers():
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+            return
+
+
+def _workers() -> list[int]:
+    """Python workers below this process."""
+    lines = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    parents, commands = {}, {}
+    for line in lines.splitlines()[1:]:
+        pid, parent, command = line.split(None, 2)
+        parents[int(pid)], commands[int(pid)] = int(parent), command
+    daemons = {pid for pid, command in commands.items() if "pyspark" in command and "daemon" in command}
+
+    def ours(pid: int) -> bool:
+        while pid in parents and pid != os.getpid():
+            pid = parents[pid]
+        return pid == os.getpid()
+
+    return [pid for pid in daemons if parents[pid] in daemons and ours(pid)]
