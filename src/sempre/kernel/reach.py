@@ -171,7 +171,7 @@ class Matrix:
         _set_bits(rows, tails, heads)
         outside = ~inside[heads]
         # Many edges may lead to nodes that lead nowhere, as the last steps of paths do.
-        outside[outside] = rows[: self._n].any(axis=1)[heads[outside]]
+        outside[outside] = np.asarray(rows[: self._n].any(axis=1))[heads[outside]]
         _or_rows(rows, tails[outside], rows, heads[outside])
         self._propagate(rows, nodes, edges)
 
