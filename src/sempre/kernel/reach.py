@@ -170,6 +170,8 @@ class Matrix:
         rows[nodes] = 0
         _set_bits(rows, tails, heads)
         outside = ~inside[heads]
+        # Many edges may lead to nodes that lead nowhere, as the last steps of paths do.
+        outside[outside] = np.asarray(rows[: self._n].any(axis=1))[heads[outside]]
         _or_rows(rows, tails[outside], rows, heads[outside])
         self._propagate(rows, nodes, edges)
 

@@ -18,12 +18,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from sempre.analysis.model import Stratum
 from sempre.maintain.strategy import Work, some
 from sempre.modules.closing import Closing, Kept
 from sempre.modules.graph import MATRIX_NODES
 from sempre.modules.spec import Module
-from sempre.plan.backend import Rows, Tally, Version, View
+from sempre.plan.backend import Backend, Rows, Tally, Version, View
 
 # A path module that closes more than it was asked for pays only if it is asked for at least one source in this many.
 FEW_SOURCES = 64
@@ -242,4 +244,14 @@ def _pays(work: Work, module: Module, start: Mapping[str, Rows]) -> bool:
     statistics = backend.statistics(versions)
     values = max((statistics.distinct(letter, column) for letter in versions for column in (0, 1)), default=0)
     sources = max((statistics.distinct(head, 0) for head in module.heads if head in versions), default=0)
+    if values * module.paths.states > MATRIX_NODES:
+        # The estimate may be several times too large, and without the module dense edges are what is worst.
+        values = _counted_values(backend, versions.values())
     return values * module.paths.states <= MATRIX_NODES and sources * FEW_SOURCES >= values
+
+
+def _counted_values(backend: Backend, versions: Iterable[Version]) -> int:
+    """How many values the relations have, counted."""
+    return max(
+        (np.unique(column).size for version in versions for column in backend.columns(version.rows())), default=0
+    )
