@@ -1016,11 +1016,14 @@ def _places(
     """Where strata may run, if there is a choice."""
     if cluster is None:
         return None
+    from sempre.spark.cluster.closing import InTasks
+
     backends: dict[str, Any] = {"driver": driver, "cluster": cluster}
+    closer = InTasks(cluster)
     if place == "cluster":
-        return Places(parts.program, backends, place)
+        return Places(parts.program, backends, place, closer=closer)
     sorted_ = {name for modules in parts.modules.values() for m in modules if m.order is not None for name in m.heads}
-    return Places(parts.program, backends, place, parse_size(memory), unfit=cluster.unfit | sorted_)
+    return Places(parts.program, backends, place, parse_size(memory), closer, unfit=cluster.unfit | sorted_)
 
 
 def peak_rss() -> int:

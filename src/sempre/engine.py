@@ -329,7 +329,9 @@ class Engine:
         """One stratum where it is; what it remembers of another place is of no use, so there it starts again."""
         place = place_of(work.backend)
         strategy, closer = self.strategy_of(stratum, place), self.places.closer
-        if closer is not None and place == CLUSTER and strategy.name in FORGETFUL and (before.blank or not stayed):
+        # `auto` takes one pass over following a change through rounds, each of which is a job or more.
+        fresh = before.blank or not stayed or self.strategy == Auto.name
+        if closer is not None and place == CLUSTER and strategy.name in FORGETFUL and fresh:
             closed = closer(work, stratum)
             if closed is not None:
                 return closed if before.blank else again(work, stratum, closed)

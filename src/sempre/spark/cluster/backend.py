@@ -11,7 +11,7 @@ from sempre.diagnostics import BackendError, Diagnostic
 from sempre.kernel.values import Values
 from sempre.plan.ops import Absent, Lower, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
 from sempre.spark.cluster import aggregates
-from sempre.spark.cluster.crossing import checked, named
+from sempre.spark.cluster.crossing import checked, named, plain
 from sempre.spark.cluster.plans import Frames, Views, hinted
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.tables import Store, Table, Tally, Version, summed, union_frames
@@ -50,6 +50,8 @@ class SparkBackend:
     """Runs plans as DataFrames of a session that somebody else owns."""
 
     place = "cluster"
+
+    has_modules = False  # a module looks at values one by one, in one process
 
     def __init__(self, program: CheckedProgram, spark: SparkSession, values: Values) -> None:
         self.program = program
@@ -107,8 +109,12 @@ class SparkBackend:
         """The rows of a DataFrame with the columns of a relation, which stay where they are."""
         empty = self._empty(relation.name)
         with self.scratch.job():
-            plain = checked(chosen, relation)
-        return self._store.lazy(empty, lambda: plain.distinct(), (), shared=True)
+            fit = checked(chosen, relation)
+        return self._store.lazy(empty, lambda: fit.distinct(), (), shared=True)
+
+    def adopt(self, relation: Relation, made: DataFrame) -> Table:
+        """Rows that tasks of ours made: distinct, with the columns of a relation."""
+        return self._store.lazy(self._empty(relation.name), lambda: plain(made, relation), (), shared=True)
 
     def frame(self, relation: Relation, version: Version) -> DataFrame:
         """A DataFrame of a relation, with the names of its columns."""

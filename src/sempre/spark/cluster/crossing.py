@@ -41,8 +41,15 @@ def checked(chosen: DataFrame, relation: Relation) -> DataFrame:
     for at, (name, code, message, hint, _) in enumerate(tests):
         if found[f"t{at}"]:
             _fail(relation, name, code, f"{found[f't{at}']:,} {message}", hint)
-    columns = zip(names, relation.kinds, strict=True)
-    return chosen.select(*(_plain(name, kind, types[name]).alias(name) for name, kind in columns))
+    return plain(chosen, relation)
+
+
+def plain(df: DataFrame, relation: Relation) -> DataFrame:
+    """The columns of a relation, in order, as plain values; they are known to be such."""
+    named_df = df.toDF(*names_of(relation.kinds))
+    types = dict(named_df.dtypes)
+    columns = zip(names_of(relation.kinds), relation.kinds, strict=True)
+    return named_df.select(*(_plain(name, kind, types[name]).alias(name) for name, kind in columns))
 
 
 def _tests(name: str, kind: Kind) -> list[tuple[str, str, str, Column]]:
