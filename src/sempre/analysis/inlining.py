@@ -25,6 +25,7 @@ from sempre.lang.syntax import (
     HeadAggregate,
     Nil,
     Number,
+    Record,
     Rule,
     String,
     Term,
@@ -140,7 +141,8 @@ class _Inliner:
         def rename(node: Any) -> Any:
             if isinstance(node, Variable):
                 return names.setdefault(node.name, Variable(f"{node.name}#i{number}", node.span))
-            return map_children(node, rename)
+            # What a record does, match or build, is found out for each place it stands at: no two share one.
+            return replace(map_children(node, rename)) if isinstance(node, Record) else map_children(node, rename)
 
         # The tests mention the atom's own variables on their left, which must not be renamed.
         renamed = [replace(test, right=rename(test.right)) for test in tests]
