@@ -69,7 +69,17 @@ def test_every_epoch_is_applied_and_reported(folder: Path) -> None:
 
 
 REPORT = {"seconds", "read_seconds", "write_seconds", "strategy", "placement", "rounds", "instances"}
-REPORT |= {"added", "removed", "peak_rss", "why", "strata", "ignored_insertions", "ignored_deletions", "by_position"}
+REPORT |= {
+    "added",
+    "removed",
+    "peak_rss",
+    "why",
+    "strata",
+    "ignored_insertions",
+    "ignored_deletions",
+    "by_position",
+    "jobs",
+}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

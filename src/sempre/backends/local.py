@@ -20,7 +20,7 @@ from sempre.backends.ordering import Ordering
 from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute
 from sempre.backends.walk import Walked, is_walkable, walk
 from sempre.diagnostics import DataError, Diagnostic
-from sempre.kernel import join
+from sempre.kernel import compiled, join
 from sempre.kernel.chains import Chain, digest
 from sempre.kernel.functors import Fault
 from sempre.kernel.layout import (
@@ -362,6 +362,7 @@ class LocalBackend:
             keys[at : at + rows] = layout.pack(block, rows)
             at += rows
         keys = keys[:at]
+        compiled.loops(at)  # a closure is made without the loops, but whatever follows will want them
         if keys.dtype != np.int64 or not (keys[1:] > keys[:-1]).all():
             keys = join.distinct(keys)
         return self.union([RowSet(layout, keys), *parts])

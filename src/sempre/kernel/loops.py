@@ -56,6 +56,22 @@ def merge(left: Ints, right: Ints) -> Ints:
 
 
 @_loop
+def without(left: Ints, right: Ints) -> Ints:
+    """The values of one sorted array that are not in the other."""
+    out = np.empty(left.size, np.int64)
+    j = 0
+    n = 0
+    for i in range(left.size):
+        key = left[i]
+        while j < right.size and right[j] < key:
+            j += 1
+        if j == right.size or right[j] != key:
+            out[n] = key
+            n += 1
+    return out[:n]
+
+
+@_loop
 def directory(keys: Ints, shift: int, buckets: int) -> NDArray[np.uint32]:
     """Where each stretch of keys with equal `key >> shift` begins."""
     starts = np.zeros(buckets + 1, np.uint32)
@@ -178,6 +194,7 @@ def warm() -> None:
     starts = directory(one, 0, 2)
     distinct(one)
     merge(one, one)
+    without(one, one)
     member(one, starts, 0, one)
     find(one, starts, 0, one)
     ranges(one, starts, 0, one, one)

@@ -77,6 +77,13 @@ class Run:
             found[there] = True
         return found
 
+    def left_of(self, sorted_: Keys) -> Keys:
+        """What is left of some sorted distinct keys without those that occur here."""
+        if sorted_.dtype == np.int64 and (loops := compiled.loops(sorted_.size)) is not None:
+            return np.asarray(loops.without(sorted_, self.keys))
+        found = self.among(sorted_)
+        return sorted_[~found] if found.any() else sorted_
+
     def place(self, sorted_: Keys) -> tuple[Rows, Rows]:
         """The positions here and there of the keys that occur both here and in some sorted distinct keys."""
         if self.size * FEWER < sorted_.size:

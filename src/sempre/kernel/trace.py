@@ -223,9 +223,7 @@ def merged(runs: Sequence[Run], layout: Packing) -> Keys:
 def _without(keys: Keys, runs: Sequence[Run]) -> Keys:
     """The keys that occur in none of the runs."""
     for run in runs:
-        found = run.among(keys)
-        if found.any():
-            keys = keys[~found]
+        keys = run.left_of(keys)
     return keys
 
 

@@ -135,7 +135,7 @@ class Exchange:
 
         def holds(head: str, rows: Rows) -> tuple[Rows, Rows]:
             left = backend.difference(rows, dead[head])
-            if head in front:
+            if head in front and not self._certain:
                 left = backend.difference(left, backend.version(front[head]))
             safe = backend.positive(nonrec[head], left)
             return safe, backend.difference(left, backend.version(safe)) if len(safe) else left
@@ -146,10 +146,8 @@ class Exchange:
                 answer = closing.delete(told, self._trust(turn, nonrec), holds)
                 self._pass_on(turn, front, answer)
                 if self._certain:
-                    # What is lost outside and still proved inside stays.
-                    front.update(
-                        {head: closing.unproved(head, front[head]) for head in closing.backbone if head in front}
-                    )
+                    # What is lost outside and still proved inside stays; the rest is in the answer.
+                    front = {name: rows for name, rows in front.items() if name not in closing.backbone}
                 for head, rows in answer.items():
                     front[head] = backend.union([rows, front[head]]) if head in front else rows
         return {name: rows for name, rows in front.items() if len(rows)}

@@ -115,10 +115,6 @@ class Closing:
                 found[head] = self._backend.chosen(rows, self.graph.holds(head, self._facts(rows)))
         return {head: rows for head, rows in found.items() if len(rows)}
 
-    def unproved(self, head: str, rows: Rows) -> Rows:
-        """The facts of a head among these that no path gives."""
-        return self._backend.chosen(rows, ~self.graph.holds(head, self._facts(rows)))
-
     def _forget(self, told: Told) -> tuple[dict[str, Facts], dict[str, Facts]]:
         """Take facts out of the backbone; those that were not in it were derived."""
         given: dict[str, Facts] = {}
