@@ -60,6 +60,11 @@ class Frames:
         self.counted = counted
         self.rule = plan.rule.number
         self.kinds: dict[str, Kind] = {**plan.rule.kinds, "#rank": Kind.NUMBER}
+        # Plans that start from facts of the head name the columns that the rule computes.
+        self.kinds |= {
+            f"#head{at}": self.kinds[arg.name] if isinstance(arg, Var) else arg.kind
+            for at, arg in enumerate(plan.rule.args)
+        }
         self._numbers: dict[str, str] = {}
 
     def name(self, var: str) -> str:
