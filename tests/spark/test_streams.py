@@ -311,3 +311,23 @@ def until(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_store_commits_the_batch_with_the_epoch(spark: Any, source: Source, tmp_path: Path) -> None:
+    """A batch that Spark delivers again, because it was killed before it noted the batch as done, is skipped."""
+    source.edges("+", "ab", "bc")
+    with sempre.Database(REACH, spark=spark, store=tmp_path / "store") as db:
+        run(db, source.stream(), tmp_path)
+        batches, epoch = dict(db._engine.snapshot.batches), db.epoch
+        assert list(batches.values()) == [0]
+    # The store has the batch, Spark's checkpoint does not know: what a kill between the two leaves.
+    for commit in (tmp_path / "checkpoint" / "commits").iterdir():
+        commit.unlink()
+    with sempre.Database(REACH, spark=spark, store=tmp_path / "store") as db:
+        assert db._engine.snapshot.batches == batches
+        source.edges("-", "bc")
+        run(db, source.stream(), tmp_path)
+        assert db.epoch == epoch + 1, "the first batch came twice and was applied once"
+        assert pairs(db) == {"ab"}
+        assert list(db._engine.snapshot.batches.values()) == [1]
+        assert db.verify().ok
