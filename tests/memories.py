@@ -144,10 +144,18 @@ def everything(db: Any) -> dict[str, dict[str, Any]]:
     state: dict[str, dict[str, Any]] = {"": facts}
     for stratum in db._engine.program.strata:
         memory = db._engine.snapshot.memories.get(stratum.index)
-        if memory is not None:
+        inner = memory.memory if isinstance(memory, Chosen) else memory
+        if memory is not None and not (isinstance(inner, Partitioned) and inner.counters is None):
             counters = {key: n for name in stratum.relations for key, n in _counters(db, memory, name) if n}
-            state[", ".join(stratum.relations)] = counters
+            state[", ".join((*stratum.relations, *_modules(memory)))] = counters
     return state
+
+
+def _modules(memory: Any) -> list[str]:
+    """The modules that a stratum was given, by its sizes at the time: counters are those of a partition."""
+    if isinstance(memory, Chosen):
+        memory = memory.memory
+    return [str(module) for module in memory.modules] if isinstance(memory, Partitioned) else []
 
 
 def _counters(db: Any, memory: Any, name: str) -> Iterator[tuple[str, Numbers]]:

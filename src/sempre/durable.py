@@ -154,7 +154,7 @@ def repair(database: Database) -> Any:
     """Derive everything again from the explicit facts, and write what differs as a new epoch."""
     engine, keeper = database._engine, database._keeper
     before = engine.snapshot
-    again = Engine(engine.program, engine.backend, engine.strategy)
+    again = Engine(engine.program, engine.backend, engine.strategy, modules=engine.modules, deferred=engine.deferred)
     result = again.apply({name: version.rows() for name, version in before.explicit.items() if len(version)}, {})
     versions = again.snapshot.versions
     changes = {name: difference(engine.backend, before.versions[name], versions[name]) for name in versions}
@@ -166,7 +166,7 @@ def repair(database: Database) -> Any:
     keeper.commit(after, result)
     keeper.kind = ""
     engine.snapshot = after
-    return database._change_set(result)
+    return database._change_set(result, before, after)
 
 
 def vacuum(place: Any, keep: int = 1) -> tuple[int, int]:

@@ -50,7 +50,7 @@ class Considered:
         """The instances considered while the facts of a case are materialized."""
         program = sempre.Program(to_text(case.program))
         self.total, self.rules = Counter(), len(program.checked.rules)
-        with sempre.Database(program, strategy="recompute") as db:
+        with sempre.Database(program, strategy="recompute", modules="off") as db:
             db.materialise(lists(case.facts))
         return self.total
 
