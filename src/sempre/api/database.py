@@ -1,29 +1,12 @@
-"""The public surface: programs, databases, relations, transactions, change sets.
-
->>> program = Program('''
-... .decl edge(x: symbol, y: symbol)
-... .decl reach(x: symbol, y: symbol)
-... reach(x, y) :- edge(x, y).
-... reach(x, z) :- reach(x, y), edge(y, z).
-... ''')
->>> db = Database(program)
->>> changes = db.apply(insert={"edge": [("a", "b"), ("b", "c")]})
->>> sorted(db["reach"])
-[('a', 'b'), ('a', 'c'), ('b', 'c')]
->>> changes = db.apply(delete={"edge": [("b", "c")]})
->>> changes.removed["reach"].to_pylist()
-[{'x': 'a', 'y': 'c'}, {'x': 'b', 'y': 'c'}]
-"""
+"""The relations of a program, kept up to date."""
 
 from __future__ import annotations
 
-import resource
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -33,17 +16,16 @@ import numpy as np
 
 from sempre.active.engine import CYCLE_LIMIT, ActiveEngine
 from sempre.active.session import Session
-from sempre.analysis.check import check
-from sempre.analysis.model import CheckedProgram, Relation
+from sempre.analysis.model import Relation
 from sempre.backends.local import LocalBackend
-from sempre.diagnostics import BackendError, DataError, ProgramError, StateError
-from sempre.engine import STRATEGIES, Engine, EpochResult, Progress, Snapshot
+from sempre.diagnostics import DataError, StateError
+from sempre.engine import Engine, EpochResult, Progress, Snapshot
 from sempre.ingest import encode_rows, is_spark_frame
 from sempre.kernel.select import Selection
-from sempre.lang.parser import parse, parse_atom
+from sempre.lang.parser import parse_atom
 from sempre.maintain.strategy import Change, difference
-from sempre.modules.find import Parts, modularize
-from sempre.places import Places, parse_size, place_of
+from sempre.modules.find import modularize
+from sempre.places import parse_size, place_of
 from sempre.results import Decoder
 from sempre.storage.ondemand import OnDemand
 
@@ -59,219 +41,10 @@ if TYPE_CHECKING:
     from sempre.spark.streams import BatchReport, Maintenance
     from sempre.storage.keeper import Keeper
     from sempre.verify import Verification
-
-PLACES = ("auto", "driver", "workers", "cluster")
-
-
-class Program:
-    """A parsed and checked program.
-
-    Parameters
-    ----------
-    text
-        The program. Raises `ProgramError` with every error it has.
-    file
-        The name that messages show.
-    semantics
-        `stratified` or `active`, instead of what the program's own pragma says.
-    """
-
-    def __init__(self, text: str, file: str = "<program>", *, semantics: str | None = None) -> None:
-        self.text = text
-        self.file = file
-        self.syntax = parse(text, file)
-        self.checked: CheckedProgram = check(self.syntax, {file: text}, semantics)
-
-    def under(self, semantics: str | None) -> Program:
-        """The same program checked under other semantics, or itself."""
-        if semantics in (None, self.checked.semantics):
-            return self
-        return Program(self.text, self.file, semantics=semantics)
-
-    @staticmethod
-    def from_file(path: str | Path, *, semantics: str | None = None) -> Program:
-        """The program in a file."""
-        try:
-            text = Path(path).read_text("utf-8")
-        except UnicodeDecodeError as error:
-            raise ProgramError(f"`{path}` is not UTF-8 text: byte {error.start} cannot be decoded") from None
-        except OSError as error:
-            raise ProgramError(f"cannot read `{path}`: {(error.strerror or str(error)).lower()}") from None
-        return Program(text, str(path), semantics=semantics)
-
-    @property
-    def relations(self) -> Mapping[str, Relation]:
-        """The declared relations, by name."""
-        return self.checked.relations
-
-    def __repr__(self) -> str:
-        return f"<Program: {len(self.checked.relations)} relations, {len(self.checked.rules)} rules>"
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """How an epoch went; `to_json` has the keys of the command line's `--report`."""
-
-    seconds: float
-    strategy: str
-    placement: str
-    rounds: int
-    instances: int
-    added: dict[str, int]
-    removed: dict[str, int]
-    peak_rss: int
-    why: str
-    strata: tuple[dict[str, Any], ...]
-    ignored_insertions: int
-    ignored_deletions: int
-    by_position: tuple[str, ...] = ()  # relations whose Spark columns have other names than declared
-    jobs: int = 0  # Spark jobs that rounds on the cluster took
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "strata": list(self.strata), "by_position": list(self.by_position)}
-
-
-class ChangeSet:
-    """What one epoch changed.
-
-    `added` and `removed` map every relation to an Arrow table, empty where nothing changed; tables are made when they
-    are asked for. `report` says how the epoch went.
-    """
-
-    def __init__(
-        self,
-        added: Mapping[str, pa.Table],
-        removed: Mapping[str, pa.Table],
-        report: Report,
-        frame: Callable[[ChangeSet, str], DataFrame] | None = None,
-    ) -> None:
-        self.added = added
-        self.removed = removed
-        self.report = report
-        self._frame = frame
-
-    def to_spark(self, relation: str) -> DataFrame:
-        """A Spark DataFrame of the rows added to and removed from a relation.
-
-        Its own columns come first, then `_epoch` and `_change`, which is `added` or `removed`.
-        """
-        if self._frame is None:
-            raise StateError("these changes belong to no database")
-        return self._frame(self, relation)
-
-    def __bool__(self) -> bool:
-        return any(self.report.added.values()) or any(self.report.removed.values())
-
-    def __repr__(self) -> str:
-        parts = []
-        for name in self.added:
-            plus, minus = self.report.added.get(name, 0), self.report.removed.get(name, 0)
-            if plus or minus:
-                parts.append(f"{name} +{plus} -{minus}")
-        return f"<ChangeSet: {', '.join(parts) or 'nothing changed'}>"
-
-
-@dataclass(frozen=True, slots=True)
-class CycleChanges:
-    """What one cycle of active rules changed, or, with `absorbed`, what so many changed input facts did to the present.
-
-    `added` and `removed` map every relation to an Arrow table, `plus` and `minus` those that changed to numbers.
-    """
-
-    number: int
-    absorbed: int
-    added: Mapping[str, pa.Table]
-    removed: Mapping[str, pa.Table]
-    plus: Mapping[str, int]
-    minus: Mapping[str, int]
-
-
-class View:
-    """One relation of a database, as of the last epoch, or of a cycle of its run."""
-
-    def __init__(self, database: Database | Past, relation: Relation) -> None:
-        self._database = database
-        self.relation = relation
-
-    @property
-    def name(self) -> str:
-        return self.relation.name
-
-    def __len__(self) -> int:
-        return len(self._database._version(self.name))
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        rows = self._database._version(self.name).rows()
-        return self._database._decoder.tuples(self.relation, rows.columns(), len(rows))
-
-    def __contains__(self, row: object) -> bool:
-        return self._database._contains(self.relation, row)
-
-    def to_arrow(self) -> pa.Table:
-        """An Arrow table of all rows."""
-        rows = self._database._version(self.name).rows()
-        return self._database._decoder.table(self.relation, rows.columns(), len(rows))
-
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame of all rows."""
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """A polars DataFrame of all rows."""
-        import polars as pl
-
-        return pl.from_arrow(self.to_arrow())
-
-    def to_spark(self) -> DataFrame:
-        """A Spark DataFrame of all rows, as they are now: later epochs do not change it."""
-        database = self._database
-        version = database._version(self.name)
-        if isinstance(database, Database) and database._cluster is not None and place_of(version) == "cluster":
-            database._shown.append(version)  # its files stay as long as the database
-            return database._cluster.frame(self.relation, version)
-        return database._border().frame(self.relation, self.to_arrow())
-
-    def __repr__(self) -> str:
-        columns = ", ".join(
-            f"{name}: {type_.name}" for name, type_ in zip(self.relation.columns, self.relation.types, strict=True)
-        )
-        return f"<View {self.name}({columns}): {len(self):,} rows>"
-
-
-class Past(Mapping[str, View]):
-    """The relations of an active database as they were after one of its cycles, to read like a database."""
-
-    def __init__(self, database: Database, chains: Mapping[str, Any], cycle: int) -> None:
-        self._database = database
-        self._decoder = database._decoder
-        self._chains = chains
-        self._versions: dict[str, Any] = {}
-        self.cycle = cycle
-
-    def __getitem__(self, name: str) -> View:
-        if name not in self._chains:
-            raise self._database._unknown(name)
-        return View(self, self._database.program.relations[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._chains)
-
-    def __len__(self) -> int:
-        return len(self._chains)
-
-    def __repr__(self) -> str:
-        return f"<Past: {len(self)} relations after cycle {self.cycle}>"
-
-    def _version(self, name: str) -> Any:
-        if name not in self._versions:
-            self._versions[name] = self._chains[name].at(self.cycle)
-        return self._versions[name]
-
-    def _contains(self, relation: Relation, row: object) -> bool:
-        return self._database._contains(relation, row, self._version(relation.name))
-
-    def _border(self) -> Border:
-        return self._database._border()
+from sempre.api.changes import ChangeSet, CycleChanges, Report
+from sempre.api.options import check_active, check_options, cluster_of, peak_rss, places_of
+from sempre.api.program import Program
+from sempre.api.views import Past, View
 
 
 class Transaction:
@@ -338,7 +111,7 @@ class Database:
         epoch: int | None = None,
         migrate: bool = False,
     ) -> None:
-        _check_options(strategy, place, semantics, store)
+        check_options(strategy, place, semantics, store)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
         self.program = program.under(semantics)
         self._spark = spark
@@ -353,15 +126,15 @@ class Database:
         self._session: Session | None = None
         self._cluster: SparkBackend | None = None
         if is_active:
-            _check_active(strategy, place, cycles)
+            check_active(strategy, place, cycles)
             limit = CYCLE_LIMIT if cycles is None else cycles
             self._engine = ActiveEngine(checked, self._backend, self._decoder, limit, progress)
             self._engine.memory = parse_size(memory) or self._engine.memory
             self._session = Session(self._engine)
         else:
             # A store keeps what the driver has.
-            self._cluster = None if store is not None else _cluster(checked, spark, place, self._backend)
-            several = _places(parts, self._backend, self._cluster, place, memory)
+            self._cluster = None if store is not None else cluster_of(checked, spark, place, self._backend)
+            several = places_of(parts, self._backend, self._cluster, place, memory)
             main: Any = self._cluster if several is not None and place == "cluster" else self._backend
             self._engine = Engine(
                 checked, main, strategy, progress, parts.modules, deferred=parts.deferred, several=several
@@ -888,6 +661,14 @@ class Database:
 
     # -------------------------------------------------------------------------------------------------- inside
 
+    def _frame(self, view: View) -> DataFrame:
+        """A DataFrame of a relation: the cluster's own files where they are there already."""
+        version = self._version(view.name)
+        if self._cluster is not None and place_of(version) == "cluster":
+            self._shown.append(version)  # its files stay as long as the database
+            return self._cluster.frame(view.relation, version)
+        return self._border().frame(view.relation, view.to_arrow())
+
     def _border(self) -> Border:
         if self._made_border is None:
             from sempre.spark.border import Border
@@ -968,65 +749,3 @@ class Database:
             return bool(version.contains(rows).all())
         places = self._stratified("the cluster").places
         return len(places.backends[place].intersection(places.bring_rows(relation.name, rows, place), version)) > 0
-
-
-def _check_options(strategy: str, place: str, semantics: str | None, store: Any) -> None:
-    known = sorted(STRATEGIES)
-    if strategy not in known:
-        raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
-    if place == "workers":
-        raise BackendError("place `workers` is not available yet", hint="Use `cluster`, or leave it to `auto`.")
-    if place not in PLACES:
-        raise BackendError(f"unknown place `{place}`", hint=f"Use one of: {', '.join(PLACES)}.")
-    if semantics not in (None, "stratified", "active"):
-        raise StateError(f"unknown semantics `{semantics}`", hint="Use `stratified` or `active`.")
-    if store is not None and place == "cluster":
-        raise StateError("a store keeps what the driver has", hint="Use place `driver` or `auto`.")
-
-
-def _check_active(strategy: str, place: str, cycles: int | None) -> None:
-    if strategy != "auto":
-        raise StateError(
-            f"strategy `{strategy}` is for stratified rules", hint="Active rules have one strategy: leave it to `auto`."
-        )
-    if place == "cluster":
-        raise StateError("place `cluster` is for stratified rules", hint="Active rules run in the driver.")
-    if cycles is not None and cycles < 1:
-        raise StateError(f"`cycles` is {cycles}, and no run is that short", hint="Use a number from 1.")
-
-
-def _cluster(checked: CheckedProgram, spark: Any, place: str, driver: LocalBackend) -> SparkBackend | None:
-    """The backend on DataFrames, if it may be needed."""
-    if place == "cluster" and spark is None:
-        hint = "Make it with Database(program, spark=session)."
-        raise BackendError("place `cluster` needs a Spark session", hint=hint)
-    if spark is None or place == "driver":
-        return None
-    from sempre.spark.cluster.backend import SparkBackend
-
-    cluster = SparkBackend(checked, spark, driver.values)
-    if place == "cluster":
-        cluster.check()
-    return cluster
-
-
-def _places(
-    parts: Parts, driver: LocalBackend, cluster: SparkBackend | None, place: str, memory: str | int | None
-) -> Places | None:
-    """Where strata may run, if there is a choice."""
-    if cluster is None:
-        return None
-    from sempre.spark.cluster.closing import InTasks
-
-    backends: dict[str, Any] = {"driver": driver, "cluster": cluster}
-    closer = InTasks(cluster)
-    if place == "cluster":
-        return Places(parts.program, backends, place, closer=closer)
-    sorted_ = {name for modules in parts.modules.values() for m in modules if m.order is not None for name in m.heads}
-    return Places(parts.program, backends, place, parse_size(memory), closer, unfit=cluster.unfit | sorted_)
-
-
-def peak_rss() -> int:
-    """The most memory this process has held, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,24 @@
+"""The public surface: programs, databases, relations, transactions, change sets.
+
+>>> program = Program('''
+... .decl edge(x: symbol, y: symbol)
+... .decl reach(x: symbol, y: symbol)
+... reach(x, y) :- edge(x, y).
+... reach(x, z) :- reach(x, y), edge(y, z).
+... ''')
+>>> db = Database(program)
+>>> changes = db.apply(insert={"edge": [("a", "b"), ("b", "c")]})
+>>> sorted(db["reach"])
+[('a', 'b'), ('a', 'c'), ('b', 'c')]
+>>> changes = db.apply(delete={"edge": [("b", "c")]})
+>>> changes.removed["reach"].to_pylist()
+[{'x': 'a', 'y': 'c'}, {'x': 'b', 'y': 'c'}]
+"""
+
+from sempre.api.changes import ChangeSet, CycleChanges, Report
+from sempre.api.database import Database, Transaction
+from sempre.api.options import peak_rss
+from sempre.api.program import Program
+from sempre.api.views import Past, View
+
+__all__ = ["ChangeSet", "CycleChanges", "Database", "Past", "Program", "Report", "Transaction", "View", "peak_rss"]

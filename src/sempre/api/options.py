@@ -1,0 +1,81 @@
+"""What the options of a database mean, and which are refused."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from typing import TYPE_CHECKING, Any
+
+from sempre.analysis.model import CheckedProgram
+from sempre.backends.local import LocalBackend
+from sempre.diagnostics import BackendError, StateError
+from sempre.engine import STRATEGIES
+from sempre.modules.find import Parts
+from sempre.places import Places, parse_size
+
+if TYPE_CHECKING:
+    from sempre.spark.cluster.backend import SparkBackend
+
+PLACES = ("auto", "driver", "workers", "cluster")
+
+
+def check_options(strategy: str, place: str, semantics: str | None, store: Any) -> None:
+    known = sorted(STRATEGIES)
+    if strategy not in known:
+        raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
+    if place == "workers":
+        raise BackendError("place `workers` is not available yet", hint="Use `cluster`, or leave it to `auto`.")
+    if place not in PLACES:
+        raise BackendError(f"unknown place `{place}`", hint=f"Use one of: {', '.join(PLACES)}.")
+    if semantics not in (None, "stratified", "active"):
+        raise StateError(f"unknown semantics `{semantics}`", hint="Use `stratified` or `active`.")
+    if store is not None and place == "cluster":
+        raise StateError("a store keeps what the driver has", hint="Use place `driver` or `auto`.")
+
+
+def check_active(strategy: str, place: str, cycles: int | None) -> None:
+    if strategy != "auto":
+        raise StateError(
+            f"strategy `{strategy}` is for stratified rules", hint="Active rules have one strategy: leave it to `auto`."
+        )
+    if place == "cluster":
+        raise StateError("place `cluster` is for stratified rules", hint="Active rules run in the driver.")
+    if cycles is not None and cycles < 1:
+        raise StateError(f"`cycles` is {cycles}, and no run is that short", hint="Use a number from 1.")
+
+
+def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBackend) -> SparkBackend | None:
+    """The backend on DataFrames, if it may be needed."""
+    if place == "cluster" and spark is None:
+        hint = "Make it with Database(program, spark=session)."
+        raise BackendError("place `cluster` needs a Spark session", hint=hint)
+    if spark is None or place == "driver":
+        return None
+    from sempre.spark.cluster.backend import SparkBackend
+
+    cluster = SparkBackend(checked, spark, driver.values)
+    if place == "cluster":
+        cluster.check()
+    return cluster
+
+
+def places_of(
+    parts: Parts, driver: LocalBackend, cluster: SparkBackend | None, place: str, memory: str | int | None
+) -> Places | None:
+    """Where strata may run, if there is a choice."""
+    if cluster is None:
+        return None
+    from sempre.spark.cluster.closing import InTasks
+
+    backends: dict[str, Any] = {"driver": driver, "cluster": cluster}
+    closer = InTasks(cluster)
+    if place == "cluster":
+        return Places(parts.program, backends, place, closer=closer)
+    sorted_ = {name for modules in parts.modules.values() for m in modules if m.order is not None for name in m.heads}
+    return Places(parts.program, backends, place, parse_size(memory), closer, unfit=cluster.unfit | sorted_)
+
+
+def peak_rss() -> int:
+    """The most memory this process has held, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,97 @@
+"""Relations to read: those of a database, and those of a past cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sempre.analysis.model import Relation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from sempre.api.database import Database
+
+
+class View:
+    """One relation of a database, as of the last epoch, or of a cycle of its run."""
+
+    def __init__(self, database: Database | Past, relation: Relation) -> None:
+        self._database = database
+        self.relation = relation
+
+    @property
+    def name(self) -> str:
+        return self.relation.name
+
+    def __len__(self) -> int:
+        return len(self._database._version(self.name))
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        rows = self._database._version(self.name).rows()
+        return self._database._decoder.tuples(self.relation, rows.columns(), len(rows))
+
+    def __contains__(self, row: object) -> bool:
+        return self._database._contains(self.relation, row)
+
+    def to_arrow(self) -> pa.Table:
+        """An Arrow table of all rows."""
+        rows = self._database._version(self.name).rows()
+        return self._database._decoder.table(self.relation, rows.columns(), len(rows))
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame of all rows."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame of all rows."""
+        import polars as pl
+
+        return pl.from_arrow(self.to_arrow())
+
+    def to_spark(self) -> DataFrame:
+        """A Spark DataFrame of all rows, as they are now: later epochs do not change it."""
+        return self._database._frame(self)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(
+            f"{name}: {type_.name}" for name, type_ in zip(self.relation.columns, self.relation.types, strict=True)
+        )
+        return f"<View {self.name}({columns}): {len(self):,} rows>"
+
+
+class Past(Mapping[str, View]):
+    """The relations of an active database as they were after one of its cycles, to read like a database."""
+
+    def __init__(self, database: Database, chains: Mapping[str, Any], cycle: int) -> None:
+        self._database = database
+        self._decoder = database._decoder
+        self._chains = chains
+        self._versions: dict[str, Any] = {}
+        self.cycle = cycle
+
+    def __getitem__(self, name: str) -> View:
+        if name not in self._chains:
+            raise self._database._unknown(name)
+        return View(self, self._database.program.relations[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._chains)
+
+    def __len__(self) -> int:
+        return len(self._chains)
+
+    def __repr__(self) -> str:
+        return f"<Past: {len(self)} relations after cycle {self.cycle}>"
+
+    def _version(self, name: str) -> Any:
+        if name not in self._versions:
+            self._versions[name] = self._chains[name].at(self.cycle)
+        return self._versions[name]
+
+    def _contains(self, relation: Relation, row: object) -> bool:
+        return self._database._contains(relation, row, self._version(relation.name))
+
+    def _frame(self, view: View) -> DataFrame:
+        return self._database._border().frame(view.relation, view.to_arrow())
