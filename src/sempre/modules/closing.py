@@ -80,7 +80,7 @@ class Closing:
     def delete(
         self, told: Told, trusted: Told | None, holds: Callable[[str, Rows], tuple[Rows, Rows]]
     ) -> dict[str, Rows]:
-        """The facts of heads that may be gone with these.
+        """The facts of heads that may be gone with these; those that no path gives are among them.
 
         `trusted` are the facts from outside that are left and need no proof, None when all of them are such. `holds`
         parts facts of a head into those that are left and hold anyway, and those that are left and may not.
