@@ -71,11 +71,12 @@ def test_scripts_agree_with_the_oracle(spark: Any, name: str, strategy: str) -> 
     check_epochs(script.program, script.epochs, strategy, spark=spark, place="cluster")
 
 
+@pytest.mark.slow
 def test_only_the_state_stays_on_scratch_and_nothing_after_closing(spark: Any) -> None:
     with sempre.Database(REACH, spark=spark, place="cluster", strategy="dredc") as db:
         db.apply(insert={"edge": [("a", "b"), ("b", "c"), ("c", "a")]})
         sizes = []
-        for _ in range(2):
+        for _ in range(3):
             db.apply(delete={"edge": [("c", "a")]})
             db.apply(insert={"edge": [("c", "a")]})
             gc.collect()

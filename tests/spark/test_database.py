@@ -126,8 +126,8 @@ def test_without_a_session() -> None:
 
 
 def test_a_place_that_does_not_exist_yet(spark: Any) -> None:
-    with pytest.raises(BackendError, match="place `cluster` is not available"):
-        sempre.Database(REACH, spark=spark, place="cluster")
+    with pytest.raises(BackendError, match="place `workers` is not available"):
+        sempre.Database(REACH, spark=spark, place="workers")
 
 
 def test_a_small_update_runs_no_job_and_takes_milliseconds(spark: Any) -> None:

@@ -18,7 +18,7 @@ BUCKET_BITS = 2
 PROBES_PER_KEY = 1 / 32
 
 # Where one side has this many times fewer keys than the other, it is the one whose keys are looked for.
-FEWER = 2
+FEWER, FEWER_COMPILED = 2, 32
 # Keys that are looked for at a time.
 PLACE_KEYS = 1 << 17
 NOWHERE: Rows = np.empty(0, np.intp)
@@ -70,7 +70,7 @@ class Run:
 
     def among(self, sorted_: Keys) -> Mask:
         """Which of some sorted distinct keys occur."""
-        if self.size * FEWER >= sorted_.size:
+        if not self._is_fewer(sorted_):
             return self.member(sorted_)
         found = np.zeros(sorted_.size, np.bool_)
         for _, there in self._places(sorted_):
@@ -86,13 +86,18 @@ class Run:
 
     def place(self, sorted_: Keys) -> tuple[Rows, Rows]:
         """The positions here and there of the keys that occur both here and in some sorted distinct keys."""
-        if self.size * FEWER < sorted_.size:
+        if self._is_fewer(sorted_):
             parts = list(self._places(sorted_))
             here, there = (np.concatenate(side) for side in zip(*parts, strict=True)) if parts else (NOWHERE, NOWHERE)
             return here, there
         here = self.find(sorted_)
         there = np.flatnonzero(here >= 0)
         return here[there], there
+
+    def _is_fewer(self, sorted_: Keys) -> bool:
+        """Whether it is quicker to look for the keys here, there; the compiled loops look up more than that a key."""
+        ratio = FEWER if compiled.loops(sorted_.size) is None else FEWER_COMPILED
+        return self.size * ratio < sorted_.size
 
     def _places(self, sorted_: Keys) -> Iterator[tuple[Rows, Rows]]:
         """The same, part by part, by looking for what is here, there: quicker where less is here."""

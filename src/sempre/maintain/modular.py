@@ -29,6 +29,8 @@ from sempre.plan.backend import Backend, Rows, Tally, Version, View
 
 # A path module that closes more than it was asked for pays only if it is asked for at least one source in this many.
 FEW_SOURCES = 64
+# Bits that a round may sweep over where a closure shares its stratum: a quarter of a gigabyte.
+SWEPT_BITS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,15 +222,34 @@ def exchange_of(work: Work, stratum: Stratum, modules: Sequence[Module]) -> Exch
     return Exchange(work, stratum, modules)
 
 
-def worthwhile(work: Work, modules: Iterable[Module], start: Mapping[str, Rows]) -> list[Module]:
+def worthwhile(work: Work, stratum: Stratum, modules: Sequence[Module], start: Mapping[str, Rows]) -> list[Module]:
     """The modules that are expected to pay, given the first facts of the stratum.
 
-    Closures and components always do: the rules they replace are cubic. Linear rules are not: a matrix must fit, and
-    be asked for more than a few rows.
+    Components always do, and closures on their own: the rules they replace are cubic. Linear rules are not: a matrix
+    must fit, and be asked for more than a few rows. A closure among generic rules is swept over in many rounds, so its
+    matrix must not be large.
     """
     if not work.backend.has_modules:
         return []
-    return [module for module in modules if module.kind in ("tc", "stc") or _pays(work, module, start)]
+    owned = frozenset().union(*(module.rules for module in modules))
+    alone = all(rule.number in owned for rule in stratum.recursive)
+
+    def pays(module: Module) -> bool:
+        if module.kind == "stc" or (module.kind == "tc" and alone):
+            return True
+        return _is_swept(work, module, start) if module.kind == "tc" else _pays(work, module, start)
+
+    return [module for module in modules if pays(module)]
+
+
+def _is_swept(work: Work, module: Module, start: Mapping[str, Rows]) -> bool:
+    """Whether a sweep over the matrix of a closure takes a moment: as many rows as there are edges."""
+    (head,) = module.heads
+    if head not in start:
+        return True
+    statistics = work.backend.statistics({head: work.backend.version(start[head])})
+    values = max(statistics.distinct(head, column) for column in (0, 1))
+    return len(start[head]) * values <= SWEPT_BITS
 
 
 def _pays(work: Work, module: Module, start: Mapping[str, Rows]) -> bool:

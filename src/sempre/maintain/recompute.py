@@ -44,7 +44,7 @@ def materialize_with(
     # Indexes that the plans asked for are kept for the strata to come.
     work.new.update({name: version for name, version in state.items() if name not in relations})
     state.update({name: backend.empty(name) for name in relations})
-    exchange = exchange_of(work, stratum, worthwhile(work, modules, start))
+    exchange = exchange_of(work, stratum, worthwhile(work, stratum, modules, start))
     exchange.start()
     fixpoint = Fixpoint(backend, work.plans, work.program, exchange.generic, work.on_round, walking, exchange)
     fixpoint.run(state, start)
