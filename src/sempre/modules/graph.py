@@ -72,10 +72,14 @@ class Graph:
         `also` are facts of heads that go and were never given: they were true over others.
         """
         edges = self._edges(facts)
-        if self._behind is not None:
-            edges = self._behind.remove(edges)
         given = None if trusted is None else distinct(self._edges(trusted))
         derived = distinct(self._edges(also))
+        if self._behind is not None:
+            told = edges
+            edges = self._behind.remove(told)
+            if given is not None:
+                # What is left behind an edge may rest on what the lost fact proved: it is no proof by itself.
+                derived = np.union1d(derived, np.setdiff1d(told, edges))
         return self._facts(self._reach.remove(edges, given, derived)) if edges.size or derived.size else {}
 
     def holds(self, head: str, facts: Facts) -> NDArray[np.bool_]:
