@@ -53,10 +53,7 @@ def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBac
         return None
     from sempre.spark.cluster.backend import SparkBackend
 
-    cluster = SparkBackend(checked, spark, driver.values)
-    if place == "cluster":
-        cluster.check()
-    return cluster
+    return SparkBackend(checked, spark, driver.values)
 
 
 def places_of(
@@ -72,7 +69,7 @@ def places_of(
     if place == "cluster":
         return Places(parts.program, backends, place, closer=closer)
     sorted_ = {name for modules in parts.modules.values() for m in modules if m.order is not None for name in m.heads}
-    return Places(parts.program, backends, place, parse_size(memory), closer, unfit=cluster.unfit | sorted_)
+    return Places(parts.program, backends, place, parse_size(memory), closer, unfit=sorted_)
 
 
 def peak_rss() -> int:

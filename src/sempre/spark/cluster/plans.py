@@ -6,11 +6,11 @@ and what binds nothing only filters. Names of columns are numbers: case never ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sempre.analysis.model import Const, Expr, Kind, Match, Var
+from sempre.analysis.model import CheckedProgram, Const, Expr, Kind, Match, NormalRule, Var
 from sempre.plan.ops import Absent, Assign, Distinct, Filter, Lower, Plan, Probe, RankOf, Read, Reduce, Step, TakeApart
 from sempre.spark.cluster import nested
 from sempre.spark.cluster.compute import (
@@ -18,12 +18,11 @@ from sempre.spark.cluster.compute import (
     column_of,
     condition_of,
     is_native,
-    kind_of,
     spark_schema,
 )  # fmt: skip
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.tables import Tally, Version
-from sempre.spark.cluster.values import Kinds, names_of, plain
+from sempre.spark.cluster.values import Form, Kinds, kinds_in, kinds_of, names_of, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,17 +53,17 @@ def hinted(df: DataFrame, values: int, hashed: bool = True) -> DataFrame:
 class Frames:
     """Runs the plans of one rule over some views."""
 
-    def __init__(self, scratch: Scratch, plan: Plan, views: Views, counted: bool) -> None:
+    def __init__(
+        self, scratch: Scratch, program: CheckedProgram, rule: NormalRule, views: Views, counted: bool
+    ) -> None:
         self.scratch = scratch
         self.views = views
         self.counted = counted
-        self.rule = plan.rule.number
-        self.kinds: dict[str, Kind] = {**plan.rule.kinds, "#rank": Kind.NUMBER}
+        self.rule = rule.number
+        self.kinds: dict[str, Form] = {**kinds_in(rule, program.types), "#rank": Kind.NUMBER}
         # Plans that start from facts of the head name the columns that the rule computes.
-        self.kinds |= {
-            f"#head{at}": self.kinds[arg.name] if isinstance(arg, Var) else arg.kind
-            for at, arg in enumerate(plan.rule.args)
-        }
+        head = kinds_of(program.relations[rule.relation], program.types)
+        self.kinds |= {f"#head{at}": form for at, form in enumerate(head)}
         self._numbers: dict[str, str] = {}
 
     def name(self, var: str) -> str:
@@ -88,23 +87,24 @@ class Frames:
             return None
         if not plan.head:
             return self.frame(bound).select(fn.lit(0).cast("bigint").alias("c0"))
-        return self.with_results(bound, list(plan.head), names_of(kinds))
+        return self.with_results(bound, list(zip(plan.head, names_of(kinds), kinds, strict=True)))
 
     def with_results(
-        self, bound: Bound, exprs: list[Expr], columns: list[str], keep: tuple[str, ...] = ()
+        self, bound: Bound, results: list[tuple[Expr, str, Form]], keep: tuple[str, ...] = ()
     ) -> DataFrame:
-        """The values of expressions, as these columns, after those of the variables to keep."""
+        """The values of expressions, with column and form each, after those of the variables to keep."""
         df = self.frame(bound)
-        found = [column_of(expr, self.names) for expr in exprs]
+        found = [(column_of(expr, self.names), name) for expr, name, _ in results]
         kept = [self.name(var) for var in keep]
-        if all(column is not None for column in found):
-            return df.select(*kept, *(c.alias(n) for c, n in zip(found, columns, strict=True) if c is not None))
-        given = tuple((var, self.name(var), self.kinds[var]) for var in sorted(bound.vars))
-        results = tuple((e, n, kind_of(e, self.kinds)) for e, n in zip(exprs, columns, strict=True))
-        steps = KernelSteps(
-            self.rule, (), given, tuple((var, self.name(var), self.kinds[var]) for var in keep), results
-        )
+        if all(column is not None for column, _ in found):
+            return df.select(*kept, *(column.alias(name) for column, name in found if column is not None))
+        steps = KernelSteps(self.rule, (), self._columns(bound.vars), self._columns(keep), tuple(results))
         return self.scratch.mapped(df, steps, spark_schema(steps.columns))
+
+    def _columns(self, names: Iterable[str]) -> tuple[tuple[str, str, Form], ...]:
+        """Variables with column and form, those of a set in a fixed order."""
+        ordered = sorted(names) if isinstance(names, Set) else names
+        return tuple((var, self.name(var), self.kinds[var]) for var in ordered)
 
     def frame(self, bound: Bound) -> DataFrame:
         """The bindings, with a column at least."""
@@ -176,11 +176,8 @@ class Frames:
         new = {step.var.name for step in steps if isinstance(step, Assign)}
         new |= {var for step in steps if isinstance(step, TakeApart) for var in step.binds}
         kept = (bound.vars | new) & live
-        given, going = (
-            tuple((var, self.name(var), self.kinds[var]) for var in sorted(which)) for which in (bound.vars, kept)
-        )
-        one = () if going else ((Const(0, Kind.NUMBER), "one", Kind.NUMBER),)
-        run = KernelSteps(self.rule, steps, given, going, one)
+        one = () if kept else ((Const(0, Kind.NUMBER), "one", Kind.NUMBER),)
+        run = KernelSteps(self.rule, steps, self._columns(bound.vars), self._columns(kept), one)
         df = self.scratch.mapped(self.frame(bound), run, spark_schema(run.columns))
         return Bound(df, frozenset(kept), bound.most)
 
