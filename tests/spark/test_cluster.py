@@ -16,10 +16,8 @@ from typing import Any
 import pytest
 
 import sempre
-from sempre.analysis.model import Kind
-from sempre.lang.printer import to_text
 from tests.engine import check_epochs
-from tests.property.programs import Case, random_case
+from tests.property.programs import random_case
 from tests.scripts.script import read
 from tests.spark.conftest import KIND
 
@@ -33,27 +31,22 @@ reach(x, z) :- reach(x, y), edge(y, z).
 """
 
 
-def random_program(seed: int) -> Case:
-    """The first random case from a seed on whose values DataFrames can hold."""
-    while True:
-        case = random_case(random.Random(seed))
-        relations = sempre.Program(to_text(case.program)).relations
-        if not any(Kind.RECORD in relation.kinds for relation in relations.values()):
-            return case
-        seed += 1000
-
-
 @pytest.mark.parametrize(
     ("seed", "strategy"),
     [
         (3, "recompute"),
         pytest.param(5, "dredc", marks=pytest.mark.slow),
         pytest.param(8, "elastic", marks=pytest.mark.slow),
+        # These have records that rules build, take apart and compare.
+        pytest.param(167, "recompute", marks=pytest.mark.slow),
+        pytest.param(177, "dredc", marks=pytest.mark.slow),
+        pytest.param(231, "dredc", marks=pytest.mark.slow),
+        pytest.param(373, "elastic", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
 def test_random_programs_agree_with_the_oracle(spark: Any, seed: int, strategy: str) -> None:
-    case = random_program(seed)
+    case = random_case(random.Random(seed))
     check_epochs(case.program, [(case.facts, {}), *case.updates[:1]], strategy, spark=spark, place="cluster")
 
 
@@ -64,6 +57,12 @@ def test_random_programs_agree_with_the_oracle(spark: Any, seed: int, strategy: 
         pytest.param("symbols", "elastic", marks=pytest.mark.slow),
         pytest.param("aggregates", "recompute", marks=pytest.mark.slow),
         pytest.param("min_under_deletion", "dred", marks=pytest.mark.slow),
+        ("records", "recompute"),
+        pytest.param("records", "dredc", marks=pytest.mark.slow),
+        pytest.param("lists", "recompute", marks=pytest.mark.slow),
+        pytest.param("lists", "dredc", marks=pytest.mark.slow),
+        pytest.param("inline_record_twice", "recompute", marks=pytest.mark.slow),
+        pytest.param("inline_record_twice", "dredc", marks=pytest.mark.slow),
     ],
 )
 def test_scripts_agree_with_the_oracle(spark: Any, name: str, strategy: str) -> None:
@@ -106,6 +105,78 @@ def test_frames_stay_on_the_cluster_and_come_out_as_frames(spark: Any) -> None:
         with pytest.raises(sempre.DataError, match="E508"):
             db.apply(insert={"e": spark.createDataFrame([(None, 1.0, "x")], df.schema)})
         assert len(db["e"]) == 3
+
+
+RECORDS = """
+.type Name <: symbol
+.type Item = [name: Name, weight: float, size: unsigned]
+.type List = [item: Item, rest: List]
+.decl e(l: List, n: number)
+.decl part(i: Item)
+.decl grown(l: List)
+part(i) :- e([i, _], _).
+part(i) :- e([_, [i, _]], _).
+grown([["", w, s], l]) :- e(l, _), part([_, w, s]).
+"""
+
+
+def test_records_stay_on_the_cluster_and_come_out_as_the_driver_gives_them(spark: Any) -> None:
+    texts = [
+        "[[a, 0.5, 1], [[ü, nan, 18446744073709551615], nil]]",
+        '[ [a,0.50,+1],[[ "ü", NaN, 18446744073709551615], nil ] ]',  # the same
+        '[["b, [", -0.0, 0], nil]',
+        "[nil, nil]",
+        "nil",
+    ]
+    df = spark.createDataFrame([(text, 1) for text in texts], "l string, n long")
+    found = {}
+    for place in ("driver", "cluster"):
+        with sempre.Database(RECORDS, spark=spark, place=place, strategy="recompute") as db:
+            db.apply(insert={"e": df})
+            found[place] = {name: sorted(map(repr, db[name])) for name in db}
+            for name in db:
+                out = db[name].to_spark()
+                found[place][name] += [str(out.dtypes), *sorted(map(repr, out.toArrow().to_pylist()))]
+    assert found["cluster"] == found["driver"]
+    assert sum(row.startswith(("((", "(None")) for row in found["driver"]["e"]) == 4
+    assert len(found["driver"]["part"]) == 2 * 4 + 1
+
+
+def test_texts_that_are_no_records_are_refused_and_change_nothing(spark: Any) -> None:
+    text = ".type L = [h: number, t: L]\n.decl a(l: L)"
+    with sempre.Database(text, spark=spark, place="cluster") as db:
+        db.apply(insert={"a": [((1, None),)]})
+        for bad, code, why in (
+            ("[x, nil]", "E507", "1 text is not of its type: `x` is not a number"),
+            ("[1, nil", "E507", "expected `]`"),
+            (None, "E508", "1 nulls"),
+        ):
+            with pytest.raises(sempre.DataError) as caught:
+                db.apply(insert={"a": spark.createDataFrame([("[2, nil]",), (bad,)], "l string")})
+            assert caught.value.diagnostics[0].code == code
+            assert why in str(caught.value)
+            assert "column `l` of relation `a`" in str(caught.value)
+        assert list(db["a"]) == [((1, None),)]
+
+
+@pytest.mark.slow
+def test_what_is_counted_in_a_head_need_not_be_a_number(spark: Any) -> None:
+    text = """
+    .type Pair = [a: number, b: symbol]
+    .decl e(x: number, s: symbol, p: Pair)
+    .decl symbols(x: number, n: number)
+    .decl pairs(x: number, n: number)
+    .decl made(x: number, n: number)
+    symbols(x, count(s)) :- e(x, s, _).
+    pairs(x, count(p)) :- e(x, _, p).
+    made(x, count(as([x, s], Pair))) :- e(x, s, _).
+    """
+    first = [(1, "a", (1, "a")), (1, "b", None), (2, "a", (1, "a"))]
+    with sempre.Database(text, spark=spark, place="cluster", strategy="dredc") as db:
+        db.apply(insert={"e": first})
+        assert {tuple(sorted(db[name])) for name in ("symbols", "pairs", "made")} == {((1, 2), (2, 1))}
+        db.apply(delete={"e": first[1:]}, insert={"e": [(1, "c", (3, "")), (1, "d", None)]})
+        assert {tuple(sorted(db[name])) for name in ("symbols", "pairs", "made")} == {((1, 3),)}
 
 
 def test_a_fault_in_a_task_names_the_rule_and_changes_nothing(spark: Any) -> None:
@@ -157,8 +228,6 @@ def test_places_that_cannot_be_are_refused(spark: Any) -> None:
         sempre.Database(REACH, spark=spark, place="workers")
     with pytest.raises(sempre.BackendError, match="Spark session"):
         sempre.Database(REACH, place="cluster")
-    with pytest.raises(sempre.BackendError, match="E708"):
-        sempre.Database(".type L = [h: number, t: L]\n.decl a(l: L)", spark=spark, place="cluster")
     with pytest.raises(sempre.StateError, match="not a size"):
         sempre.Database(REACH, spark=spark, memory="lots")
 

@@ -62,8 +62,11 @@ class Frames:
         self.rule = rule.number
         self.kinds: dict[str, Form] = {**kinds_in(rule, program.types), "#rank": Kind.NUMBER}
         # Plans that start from facts of the head name the columns that the rule computes.
-        head = kinds_of(program.relations[rule.relation], program.types)
-        self.kinds |= {f"#head{at}": form for at, form in enumerate(head)}
+        relation = program.relations[rule.relation]
+        self.kinds |= {f"#head{at}": form for at, form in enumerate(kinds_of(relation, program.types))}
+        # Instances are counted whatever is under `count`, which need not be a number as the count is.
+        aggregate, column = relation.aggregate or ("", 0)
+        self._uncounted = f"c{column}" if aggregate == "count" else ""
         self._numbers: dict[str, str] = {}
 
     def name(self, var: str) -> str:
@@ -87,7 +90,9 @@ class Frames:
             return None
         if not plan.head:
             return self.frame(bound).select(fn.lit(0).cast("bigint").alias("c0"))
-        return self.with_results(bound, list(zip(plan.head, names_of(kinds), kinds, strict=True)))
+        df = self.with_results(bound, list(zip(plan.head, names_of(kinds), kinds, strict=True)))
+        is_head = plan.pivot is None or not plan.pivot.to_body
+        return df.withColumn(self._uncounted, fn.lit(0).cast("bigint")) if self._uncounted and is_head else df
 
     def with_results(
         self, bound: Bound, results: list[tuple[Expr, str, Form]], keep: tuple[str, ...] = ()
