@@ -134,8 +134,8 @@ def _expect(text: str, at: int, mark: str, type_: Type) -> int:
 
 
 def _read_scalar(text: str, at: int, type_: Type) -> tuple[Value, int]:
-    quoted = _QUOTED.match(text, at)
-    if quoted and type_.kind is Kind.SYMBOL:
+    quoted = _QUOTED.match(text, at) if type_.kind is Kind.SYMBOL else None
+    if quoted:
         body = _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), quoted[1])
         return body, quoted.end()
     bare = _BARE.match(text, at)

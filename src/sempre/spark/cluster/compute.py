@@ -7,7 +7,7 @@ and no setting of the session matters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ from sempre.analysis.model import Compare, Const, Expr, Kind, Var
 from sempre.backends.pipeline import Bindings, Pipeline, compute
 from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
-from sempre.plan.ops import Assign, Filter, Step
+from sempre.plan.ops import Assign, Filter, Step, TakeApart
+from sempre.plan.planner import reading, variables
 from sempre.spark.cluster.values import ARROW, Form, from_arrow, kind_in, plain, to_arrow
 from sempre.spark.failures import fault_text
 
@@ -71,6 +72,19 @@ def is_native(step: Step, names: Mapping[str, str]) -> bool:
     if isinstance(step, Filter):
         return condition_of(step.test, names) is not None
     return isinstance(step, Assign) and not hasattr(step.expr, "op")
+
+
+def looked_into(steps: Sequence[Step], exprs: Iterable[Expr]) -> frozenset[str]:
+    """The variables whose values matter to steps without a relation, or to expressions."""
+    found = [variables(expr) for expr in exprs]
+    for step in steps:
+        if isinstance(step, Filter):
+            found.append(reading(step.test))
+        elif isinstance(step, TakeApart):
+            found.append(reading(step.unpack))
+        elif isinstance(step, Assign):
+            found.append(variables(step.expr))
+    return frozenset().union(*found)
 
 
 @dataclass(frozen=True, slots=True)

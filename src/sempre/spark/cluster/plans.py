@@ -6,7 +6,7 @@ and what binds nothing only filters. Names of columns are numbers: case never ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,12 @@ from sempre.spark.cluster.compute import (
     column_of,
     condition_of,
     is_native,
+    looked_into,
     spark_schema,
 )  # fmt: skip
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.tables import Tally, Version
-from sempre.spark.cluster.values import Form, Kinds, kinds_in, kinds_of, names_of, plain
+from sempre.spark.cluster.values import Form, Kinds, Shape, kinds_in, kinds_of, names_of, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -95,7 +96,7 @@ class Frames:
         return df.withColumn(self._uncounted, fn.lit(0).cast("bigint")) if self._uncounted and is_head else df
 
     def with_results(
-        self, bound: Bound, results: list[tuple[Expr, str, Form]], keep: tuple[str, ...] = ()
+        self, bound: Bound, results: Sequence[tuple[Expr, str, Form]], keep: tuple[str, ...] = ()
     ) -> DataFrame:
         """The values of expressions, with column and form each, after those of the variables to keep."""
         df = self.frame(bound)
@@ -103,13 +104,23 @@ class Frames:
         kept = [self.name(var) for var in keep]
         if all(column is not None for column, _ in found):
             return df.select(*kept, *(column.alias(name) for column, name in found if column is not None))
-        steps = KernelSteps(self.rule, (), self._columns(bound.vars), self._columns(keep), tuple(results))
-        return self.scratch.mapped(df, steps, spark_schema(steps.columns))
+        return self._mapped(bound, (), keep, results)
 
-    def _columns(self, names: Iterable[str]) -> tuple[tuple[str, str, Form], ...]:
-        """Variables with column and form, those of a set in a fixed order."""
-        ordered = sorted(names) if isinstance(names, Set) else names
-        return tuple((var, self.name(var), self.kinds[var]) for var in ordered)
+    def _mapped(
+        self, bound: Bound, steps: tuple[Step, ...], kept: Iterable[str], results: Sequence[tuple[Expr, str, Form]]
+    ) -> DataFrame:
+        """What the kernel makes of the bindings: the variables to keep, then the values of expressions."""
+        read = looked_into(steps, [expr for expr, _, _ in results if not isinstance(expr, Var)])
+        # The text of a record that nobody looks into is as good as a symbol.
+        passed = {var for var in bound.vars - read if isinstance(self.kinds[var], Shape)}
+        forms = self.kinds | dict.fromkeys(passed, Kind.SYMBOL)
+
+        def columns(names: Iterable[str]) -> tuple[tuple[str, str, Form], ...]:
+            return tuple((var, self.name(var), forms[var]) for var in names)
+
+        going = tuple((e, name, forms[e.name] if isinstance(e, Var) else form) for e, name, form in results)
+        run = KernelSteps(self.rule, steps, columns(sorted(bound.vars)), columns(kept), going)
+        return self.scratch.mapped(self.frame(bound), run, spark_schema(run.columns))
 
     def frame(self, bound: Bound) -> DataFrame:
         """The bindings, with a column at least."""
@@ -182,9 +193,7 @@ class Frames:
         new |= {var for step in steps if isinstance(step, TakeApart) for var in step.binds}
         kept = (bound.vars | new) & live
         one = () if kept else ((Const(0, Kind.NUMBER), "one", Kind.NUMBER),)
-        run = KernelSteps(self.rule, steps, self._columns(bound.vars), self._columns(kept), one)
-        df = self.scratch.mapped(self.frame(bound), run, spark_schema(run.columns))
-        return Bound(df, frozenset(kept), bound.most)
+        return Bound(self._mapped(bound, steps, sorted(kept), one), frozenset(kept), bound.most)
 
     # ------------------------------------------------------------------------------------------------- probing
 
