@@ -19,7 +19,7 @@ from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
 from sempre.plan.ops import Assign, Filter, Step, TakeApart
 from sempre.plan.planner import reading, variables
-from sempre.spark.cluster.values import ARROW, Form, from_arrow, kind_in, plain, to_arrow
+from sempre.spark.cluster.values import Form, arrow_type, from_arrow, plain, to_arrow
 from sempre.spark.failures import fault_text
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class KernelSteps:
 
 
 def arrow_schema(columns: Sequence[tuple[str, Form]]) -> pa.Schema:
-    return pa.schema([pa.field(name, ARROW[kind_in(form)]) for name, form in columns])
+    return pa.schema([pa.field(name, arrow_type(form)) for name, form in columns])
 
 
 def spark_schema(columns: Sequence[tuple[str, Form]]) -> Any:

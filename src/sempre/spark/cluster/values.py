@@ -73,6 +73,10 @@ def names_of(kinds: Kinds) -> list[str]:
     return [f"c{at}" for at in range(len(kinds))]
 
 
+def arrow_type(form: Form) -> pa.DataType:
+    return ARROW[kind_in(form)]
+
+
 def spark_type(form: Form) -> DataType:
     from pyspark.sql import types
 
