@@ -26,6 +26,9 @@ TYPES = sempre.Program("""
 .type Tree = [left: Tree, value: Pair, right: Tree, path: List]
 .type One = [only: symbol]
 .type Nothing = []
+.type Whole = [n: number]
+.type Real = [n: float]
+.type Both = [whole: Whole, real: Real]
 """).checked.types
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
@@ -92,6 +95,12 @@ def test_records_of_one_field_and_of_none() -> None:
     codes = codes_of(values, ["[]", "nil", "[ ]"], TYPES["Nothing"], TYPES)
     assert codes.tolist() == [1, 0, 1]
     assert texts_of(values, codes, TYPES["Nothing"], TYPES) == ["[]", "nil", "[]"]
+
+
+def test_equal_numbers_of_two_types_are_two_records() -> None:
+    values = Values()
+    text = "[[1], [1.0]]"
+    assert texts_of(values, codes_of(values, [text], TYPES["Both"], TYPES), TYPES["Both"], TYPES) == [text]
 
 
 def test_records_are_found_again_in_tables_that_have_them() -> None:
