@@ -207,6 +207,26 @@ def test_auto_takes_the_cluster_when_the_estimate_exceeds_the_budget(spark: Any)
         assert db.verify().ok
 
 
+def test_auto_takes_records_to_the_cluster_and_back(spark: Any) -> None:
+    text = """
+    .type Step = [from: symbol, to: symbol]
+    .decl step(s: Step, n: number)
+    .decl path(x: symbol, y: symbol)
+    .decl taken(s: Step)
+    path(x, y) :- step([x, y], _).
+    path(x, z) :- path(x, y), step([y, z], _).
+    taken([x, y]) :- path(x, y).
+    """
+    steps = [((f"n{i}", f"n{i + 1}"), i) for i in range(4)]
+    with sempre.Database(text, spark=spark, memory=100) as db:
+        report = db.apply(insert={"step": steps}).report
+        assert "cluster" in report.placement
+        db.apply(delete={"step": steps[1:2]})
+        assert sorted(db["taken"]) == [(pair,) for pair in sorted(db["path"])]
+        assert sorted(db["path"]) == [("n0", "n1"), ("n2", "n3"), ("n2", "n4"), ("n3", "n4")]
+        assert db.verify().ok
+
+
 def test_auto_starts_again_on_the_cluster_when_the_estimate_was_too_low(spark: Any) -> None:
     edges = [(f"n{i}", f"n{i + 1}") for i in range(4)]
     with sempre.Database(REACH, spark=spark, memory=800) as db:
