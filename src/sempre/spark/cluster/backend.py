@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from sempre.analysis.model import CheckedProgram, Kind, Relation
 from sempre.diagnostics import BackendError, Diagnostic
 from sempre.kernel.values import Values
-from sempre.plan.ops import Absent, Lower, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
+from sempre.plan.ops import Absent, Lower, Neighbors, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
 from sempre.spark.cluster import aggregates
 from sempre.spark.cluster.crossing import checked, named
+from sempre.spark.cluster.neighbors import neighbors
 from sempre.spark.cluster.plans import Frames, Views, hinted
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.tables import Store, Table, Tally, Version, summed, union_frames
@@ -291,6 +292,11 @@ class SparkBackend:
     def once(self, rows: Table) -> Table:
         return self.times(rows, 1)
 
+    # ------------------------------------------------------------------------------------------------- neighbors
+
+    def ordering(self, order: Neighbors, rows: Table) -> Sorting:
+        return Sorting(self, order, rows)
+
     # -------------------------------------------------------------------------------------- aggregates in heads
 
     def improvement(self, relation: str, rows: Table, version: Version) -> tuple[Table, Table]:
@@ -348,6 +354,23 @@ class SparkBackend:
             weighted=False,
             shared=True,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """Rows to be sorted when somebody asks for neighbors."""
+
+    backend: SparkBackend
+    order: Neighbors
+    rows: Table
+
+    def neighbors(self) -> Table:
+        """All neighbors."""
+        self.backend.settle([self.rows])
+        if not len(self.rows):
+            return self.backend.empty(self.order.relation).rows()
+        written = neighbors(self.backend.scratch, self.order, self.rows.frame(), self.rows.kinds)
+        return self.backend.written(self.order.relation, *written)
 
 
 def without(df: DataFrame, version: Version, names: list[str]) -> DataFrame:
