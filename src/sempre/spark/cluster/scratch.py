@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 SCRATCH_VARIABLE = "SEMPRE_SCRATCH"
 # How many of the results of a round are written at a time: a small job is mostly waiting.
 AT_ONCE = 4
+# Up to so many rows are fetched, if no more are expected.
+FEW_ROWS = 1 << 16
 
 
 class Scratch:
@@ -79,14 +81,18 @@ class Scratch:
             with contextlib.suppress(Exception):  # the session may be gone: what was raised before says so
                 self.spark.removeTag(self.tag)
 
-    def write_all(self, frames: Sequence[Callable[[], DataFrame]]) -> list[tuple[Path, int]]:
-        """Writes DataFrames, several at a time; returns where each is and how many rows it has."""
+    def write_all(self, frames: Sequence[Callable[[], DataFrame]], few: Sequence[bool]) -> list[tuple[Path, int]]:
+        """Writes DataFrames, several at a time; returns where each is and how many rows it has.
+
+        Those that are expected to have `few` rows are fetched and written here: Spark takes longer to prepare a folder
+        than to find a few rows.
+        """
         try:
             if len(frames) == 1:
-                return [self._write(frames[0])]
+                return [self._write(frames[0], few[0])]
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(AT_ONCE, "sempre-settle")
-            return list(self._pool.map(self._write, frames))
+            return list(self._pool.map(self._write, frames, few))
         except KeyboardInterrupt:
             self.interrupt()
             raise
@@ -115,7 +121,12 @@ class Scratch:
         with contextlib.suppress(Exception):
             self.spark.interruptTag(self.tag)
 
-    def _write(self, make: Callable[[], DataFrame]) -> tuple[Path, int]:
+    def _write(self, make: Callable[[], DataFrame], few: bool) -> tuple[Path, int]:
+        if few:
+            with self.job():
+                table = make().limit(FEW_ROWS + 1).toArrow()
+            if table.num_rows <= FEW_ROWS:
+                return self.put(table)
         path = self._fresh()
         try:
             with self.job():
@@ -145,8 +156,9 @@ class Scratch:
     def put(self, table: pa.Table) -> tuple[Path, int]:
         """Writes an Arrow table, without a job."""
         path = self._fresh()
-        path.mkdir(parents=True)
-        pq.write_table(table, path / "part-0.parquet", compression="snappy")
+        if table.num_rows:
+            path.mkdir(parents=True)
+            pq.write_table(table, path / "part-0.parquet", compression="snappy")
         return path, table.num_rows
 
     def get(self, path: Path, columns: Sequence[str]) -> pa.Table:
@@ -162,8 +174,9 @@ class Scratch:
             taken.append(batch.column(0))
         return pa.chunked_array(taken)
 
-    def frame(self, path: Path, kinds: Kinds, weighted: bool) -> DataFrame:
-        return self.spark.read.schema(schema_of(kinds, weighted)).parquet(path.as_uri())
+    def frame(self, paths: Sequence[Path], kinds: Kinds, weighted: bool) -> DataFrame:
+        """What was written at some places."""
+        return self.spark.read.schema(schema_of(kinds, weighted)).parquet(*(path.as_uri() for path in paths))
 
     def _fresh(self) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)

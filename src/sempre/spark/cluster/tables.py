@@ -23,7 +23,7 @@ import pyarrow as pa
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.layout import Column
-from sempre.spark.cluster.scratch import Scratch
+from sempre.spark.cluster.scratch import FEW_ROWS, Scratch
 from sempre.spark.cluster.values import WEIGHT, Kinds, from_arrow, names_of, schema_of
 from sempre.spark.failures import TaskFault
 
@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     from sempre.kernel.values import Values
 
 # A version or tally with more parts than this is merged.
-MANY_PARTS = 6
+MANY_PARTS = 12
+# A side with at most this many values is sent to every task instead of being shuffled.
+BROADCAST_VALUES = 1_000_000
+# One with at most this many is hashed where it was shuffled to, instead of both sides being sorted.
+HASH_VALUES = 8_000_000
 # What the planner hears of a column comes from so many of its values.
 SAMPLE_ROWS = 4096
 
@@ -58,6 +62,17 @@ class Store:
         weighted = how.pop("weighted", like.weighted)
         return Table(self, like.kinds, like.arity, weighted, make, tuple(parents), **how)
 
+    def scan(self, tables: Sequence[Table]) -> DataFrame:
+        """All rows of tables with the same columns; those that are written are one scan."""
+        written = [table for table in tables if table.is_settled and not table.known_empty]
+        frames = [table.frame() for table in tables if not table.is_settled]
+        if len(written) == 1 or (not written and not frames):
+            frames += [table.frame() for table in written or tables[:1]]
+        elif written:
+            paths = [table.path for table in written]
+            frames.append(self.scratch.frame(paths, written[0].kinds, written[0].weighted))
+        return union_frames(frames)
+
     def held(self, table: pa.Table, kinds: Kinds, arity: int) -> Table:
         """A table with these rows."""
         made = Table(self, kinds, arity, False)
@@ -75,7 +90,8 @@ class Store:
         if not fresh:
             return
         try:
-            written = self.scratch.write_all([table.frame for table in fresh])
+            few = [table.guess is not None and table.guess <= FEW_ROWS for table in fresh]
+            written = self.scratch.write_all([table.frame for table in fresh], few)
         except TaskFault as fault:
             raise self._located(fault) from None
         for table, (path, size) in zip(fresh, written, strict=True):
@@ -90,7 +106,7 @@ class Store:
 
     def merged(self, parts: Sequence[Table], make: Callable[[], DataFrame], size: int | None) -> Table:
         """One table instead of many, when somebody first needs it or the epoch ends."""
-        table = self.lazy(parts[0], make, parts, shared=True)
+        table = self.lazy(parts[0], make, parts, shared=True, guess=guessed(parts))
         table._size = size
         self._merging.add(table)
         return table
@@ -104,7 +120,8 @@ class Store:
 class Table:
     """Distinct rows of one relation; with a weight each if `weighted`.
 
-    A `shared` table is written before anything that is made from it.
+    A `shared` table is written before anything that is made from it. `guess` is about how many rows it will have, if
+    anybody can tell: a wrong one costs time only.
     """
 
     place = "cluster"
@@ -118,6 +135,7 @@ class Table:
         make: Callable[[], DataFrame] | None = None,
         parents: tuple[Table, ...] = (),
         shared: bool = False,
+        guess: int | None = None,
     ) -> None:
         self.store = store
         self.kinds = kinds
@@ -127,6 +145,7 @@ class Table:
         self._parents = parents
         self._shared = shared
         self._size: int | None = None
+        self._guess = guess
         self._path: Path | None = None
         self._frame: DataFrame | None = None
         self._distinct: dict[int, int] = {}
@@ -143,6 +162,11 @@ class Table:
     @property
     def known_empty(self) -> bool:
         return self._size == 0
+
+    @property
+    def guess(self) -> int | None:
+        """About how many rows there are, if that can be told."""
+        return self._guess if self._size is None else self._size
 
     def __len__(self) -> int:
         if self._size is None:
@@ -180,7 +204,7 @@ class Table:
             if self._path is None:
                 self._frame = scratch.spark.createDataFrame([], schema_of(self.kinds, self.weighted))
             else:
-                self._frame = scratch.frame(self._path, self.kinds, self.weighted)
+                self._frame = scratch.frame([self._path], self.kinds, self.weighted)
         return self._frame
 
     def distinct(self, column: int) -> int | None:
@@ -226,7 +250,7 @@ class Table:
         if not self.weighted:
             return self
         names = self.names
-        plain = self.store.lazy(self, lambda: self.frame().select(*names), [self], weighted=False)
+        plain = self.store.lazy(self, lambda: self.frame().select(*names), [self], weighted=False, guess=self.guess)
         plain._size = self._size
         return plain
 
@@ -235,9 +259,24 @@ class Table:
         from pyspark.sql import functions as fn
 
         names = self.names
-        turned = self.store.lazy(self, lambda: self.frame().select(*names, (-fn.col(WEIGHT)).alias(WEIGHT)), [self])
+        negative = (-fn.col(WEIGHT)).alias(WEIGHT)
+        turned = self.store.lazy(self, lambda: self.frame().select(*names, negative), [self], guess=self.guess)
         turned._size = self._size
         return turned
+
+
+def guessed(tables: Iterable[Table]) -> int | None:
+    """About how many rows there are in all."""
+    guesses = [table.guess for table in tables]
+    known = [guess for guess in guesses if guess is not None]
+    return sum(known) if len(known) == len(guesses) else None
+
+
+def hinted(df: DataFrame, values: int, hashed: bool = True) -> DataFrame:
+    """The right side of a join with about so many values, with a word to Spark on how to join."""
+    if values <= BROADCAST_VALUES:
+        return df.hint("broadcast")
+    return df.hint("shuffle_hash") if hashed and values <= HASH_VALUES else df
 
 
 def union_frames(frames: Sequence[DataFrame]) -> DataFrame:
@@ -283,14 +322,21 @@ class Version:
         return [table for part, gone in self.parts for table in (part, *gone)]
 
     def frame(self) -> DataFrame:
-        """A DataFrame of the rows; lazy."""
-        frames = []
+        """A DataFrame of the rows; lazy. Parts without the same tables are one scan, and so are those tables."""
+        store, names = self.like.store, self.like.names
+        if not self.parts:
+            return store.empty(self.like.kinds, self.like.arity).frame()
+        groups: dict[tuple[int, ...], tuple[list[Table], tuple[Table, ...]]] = {}
         for part, gone in self.parts:
-            df = part.frame().select(*part.names)
-            for other in gone:
-                df = df.join(other.frame().select(*part.names), on=part.names, how="left_anti")
+            groups.setdefault(tuple(map(id, gone)), ([], gone))[0].append(part)
+        frames = []
+        for parts, gone in groups.values():
+            df = store.scan(parts).select(*names)
+            if gone:
+                size = sum(map(len, gone)) * len(names)
+                df = df.join(hinted(store.scan(gone).select(*names), size), on=names, how="left_anti")
             frames.append(df)
-        return union_frames(frames) if frames else self.like.store.empty(self.like.kinds, self.like.arity).frame()
+        return union_frames(frames)
 
     def adding(self, rows: Table) -> Version:
         """With rows that it lacks."""
@@ -306,14 +352,18 @@ class Version:
         return Version(self.like, parts, self._size - len(rows))._compact()
 
     def _compact(self) -> Version:
-        """As it is, unless it has many parts."""
+        """As it is, unless it has many parts: then the smaller ones are merged, or all where some were taken out of."""
         if not self._size:
             return Version(self.like, (), 0)
-        if len(self.tables()) <= MANY_PARTS:
+        if len({id(table) for table in self.tables()}) <= MANY_PARTS:
             return self
-        store = self.like.store
-        table = store.merged(self.tables(), Version(self.like, self.parts, self._size).frame, self._size)
-        return Version(self.like, ((table, ()),), self._size)
+        kept: list[Part] = []
+        if not any(gone for _, gone in self.parts):
+            kept = sorted(self.parts, key=lambda part: -len(part[0]))[: MANY_PARTS // 2]
+        merging = tuple(part for part in self.parts if part not in kept)
+        some = Version(self.like, merging, self._size - sum(len(part) for part, _ in kept))
+        table = self.like.store.merged(some.tables(), some.frame, len(some))
+        return Version(self.like, (*kept, (table, ())), self._size)
 
     def plus(self, *versions: Version) -> Version:
         """The union with disjoint versions."""
@@ -350,13 +400,13 @@ class Tally:
 
     def frame(self) -> DataFrame:
         """A DataFrame of the rows whose number is not zero; lazy."""
-        return summed([part.frame() for part in self.parts], self.like.names)
+        return summed([self.like.store.scan(self.parts)], self.like.names)
 
     def entries(self) -> Table:
         """All rows whose number is not zero."""
         if not self.parts:
             return self.like.store.empty(self.like.kinds, self.like.arity, weighted=True)
-        return self.like.store.lazy(self.like, self.frame, self.parts, weighted=True)
+        return self.like.store.lazy(self.like, self.frame, self.parts, weighted=True, guess=guessed(self.parts))
 
 
 def summed(frames: Sequence[DataFrame], names: list[str]) -> DataFrame:
