@@ -15,7 +15,7 @@ from sempre.spark.cluster import aggregates
 from sempre.spark.cluster.crossing import checked, named
 from sempre.spark.cluster.neighbors import neighbors
 from sempre.spark.cluster.plans import Frames, Views
-from sempre.spark.cluster.scratch import Scratch
+from sempre.spark.cluster.scratch import Scratch, Written
 from sempre.spark.cluster.tables import Store, Table, Tally, Version, guessed, hinted, summed, union_frames
 from sempre.spark.cluster.values import WEIGHT, kinds_of, table_of
 
@@ -120,7 +120,7 @@ class SparkBackend:
     def written(self, relation: str, path: Path, size: int) -> Table:
         """Rows that tasks of ours wrote: distinct, as plain values."""
         rows = self._empty(relation)
-        rows.keep(path, size)
+        rows.keep(Written(path, size))
         return rows
 
     def frame(self, relation: Relation, version: Version) -> DataFrame:

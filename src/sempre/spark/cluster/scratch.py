@@ -17,8 +17,9 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,8 +37,19 @@ if TYPE_CHECKING:
 SCRATCH_VARIABLE = "SEMPRE_SCRATCH"
 # How many of the results of a round are written at a time: a small job is mostly waiting.
 AT_ONCE = 4
-# Up to so many rows are fetched, if no more are expected.
-FEW_ROWS = 1 << 16
+# Up to so many rows are fetched and held in the driver, if no more are expected.
+FEW_ROWS = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Rows in a folder of Parquet files."""
+
+    path: Path
+    num_rows: int
+
+
+Found: TypeAlias = Written | pa.Table
 
 
 class Scratch:
@@ -81,11 +93,11 @@ class Scratch:
             with contextlib.suppress(Exception):  # the session may be gone: what was raised before says so
                 self.spark.removeTag(self.tag)
 
-    def write_all(self, frames: Sequence[Callable[[], DataFrame]], few: Sequence[bool]) -> list[tuple[Path, int]]:
-        """Writes DataFrames, several at a time; returns where each is and how many rows it has.
+    def write_all(self, frames: Sequence[Callable[[], DataFrame]], few: Sequence[bool]) -> list[Found]:
+        """Writes DataFrames, several at a time; returns what is to be kept of each.
 
-        Those that are expected to have `few` rows are fetched and written here: Spark takes longer to prepare a folder
-        than to find a few rows.
+        Those that are expected to have `few` rows are fetched instead: Spark takes longer to prepare files, and to read
+        them again, than to find a few rows.
         """
         try:
             if len(frames) == 1:
@@ -121,12 +133,12 @@ class Scratch:
         with contextlib.suppress(Exception):
             self.spark.interruptTag(self.tag)
 
-    def _write(self, make: Callable[[], DataFrame], few: bool) -> tuple[Path, int]:
+    def _write(self, make: Callable[[], DataFrame], few: bool) -> Found:
         if few:
             with self.job():
                 table = make().limit(FEW_ROWS + 1).toArrow()
             if table.num_rows <= FEW_ROWS:
-                return self.put(table)
+                return table
         path = self._fresh()
         try:
             with self.job():
@@ -134,7 +146,7 @@ class Scratch:
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
-        return path, self._written(path)
+        return Written(path, self._written(path))
 
     def _written(self, path: Path) -> int:
         """How many rows a job wrote, by what is there."""
@@ -153,13 +165,12 @@ class Scratch:
                     )
                 )
 
-    def put(self, table: pa.Table) -> tuple[Path, int]:
+    def put(self, table: pa.Table) -> Written:
         """Writes an Arrow table, without a job."""
         path = self._fresh()
-        if table.num_rows:
-            path.mkdir(parents=True)
-            pq.write_table(table, path / "part-0.parquet", compression="snappy")
-        return path, table.num_rows
+        path.mkdir(parents=True)
+        pq.write_table(table, path / "part-0.parquet", compression="snappy")
+        return Written(path, table.num_rows)
 
     def get(self, path: Path, columns: Sequence[str]) -> pa.Table:
         """The rows of what was written, without a job."""
@@ -173,6 +184,10 @@ class Scratch:
             batch = next(file.iter_batches(max(1, rows // len(files)), columns=[column]))
             taken.append(batch.column(0))
         return pa.chunked_array(taken)
+
+    def local_frame(self, table: pa.Table, kinds: Kinds, weighted: bool) -> DataFrame:
+        """A few rows."""
+        return self.spark.createDataFrame(table, schema_of(kinds, weighted))
 
     def frame(self, paths: Sequence[Path], kinds: Kinds, weighted: bool) -> DataFrame:
         """What was written at some places."""

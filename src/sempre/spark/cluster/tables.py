@@ -23,8 +23,8 @@ import pyarrow as pa
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.layout import Column
-from sempre.spark.cluster.scratch import FEW_ROWS, Scratch
-from sempre.spark.cluster.values import WEIGHT, Kinds, from_arrow, names_of, schema_of
+from sempre.spark.cluster.scratch import FEW_ROWS, Found, Scratch, Written
+from sempre.spark.cluster.values import WEIGHT, Kinds, arrow_schema, from_arrow, names_of
 from sempre.spark.failures import TaskFault
 
 if TYPE_CHECKING:
@@ -63,20 +63,26 @@ class Store:
         return Table(self, like.kinds, like.arity, weighted, make, tuple(parents), **how)
 
     def scan(self, tables: Sequence[Table]) -> DataFrame:
-        """All rows of tables with the same columns; those that are written are one scan."""
-        written = [table for table in tables if table.is_settled and not table.known_empty]
-        frames = [table.frame() for table in tables if not table.is_settled]
-        if len(written) == 1 or (not written and not frames):
-            frames += [table.frame() for table in written or tables[:1]]
-        elif written:
-            paths = [table.path for table in written]
-            frames.append(self.scratch.frame(paths, written[0].kinds, written[0].weighted))
+        """All rows of tables with the same columns: one scan of those that are written, one of those that are here."""
+        like = tables[0]
+        some = [table for table in tables if table.is_settled and not table.known_empty]
+        paths = [table.path for table in some if table.here is None]
+        frames = [table.frame() for table in tables if not table.is_settled and not table.known_empty]
+        if paths:
+            frames.append(self.scratch.frame(paths, like.kinds, like.weighted))
+        here = [table.here for table in some if table.here is not None]
+        if here or not frames:
+            schema = arrow_schema(like.kinds, like.weighted)
+            rows = pa.concat_tables(
+                [schema.empty_table(), *(table.select(schema.names).cast(schema) for table in here)]
+            )
+            frames.append(self.scratch.local_frame(rows, like.kinds, like.weighted))
         return union_frames(frames)
 
     def held(self, table: pa.Table, kinds: Kinds, arity: int) -> Table:
         """A table with these rows."""
         made = Table(self, kinds, arity, False)
-        made.keep(*self.scratch.put(table))
+        made.keep(table if table.num_rows <= FEW_ROWS else self.scratch.put(table))
         return made
 
     def settle(self, tables: Iterable[Table]) -> None:
@@ -94,8 +100,8 @@ class Store:
             written = self.scratch.write_all([table.frame for table in fresh], few)
         except TaskFault as fault:
             raise self._located(fault) from None
-        for table, (path, size) in zip(fresh, written, strict=True):
-            table.keep(path, size)
+        for table, found in zip(fresh, written, strict=True):
+            table.keep(found)
 
     def _located(self, fault: TaskFault) -> DataError:
         rule = next((rule for rule in self._program.rules if rule.number == fault.rule), None)
@@ -146,7 +152,7 @@ class Table:
         self._shared = shared
         self._size: int | None = None
         self._guess = guess
-        self._path: Path | None = None
+        self._found: Found | None = None
         self._frame: DataFrame | None = None
         self._distinct: dict[int, int] = {}
 
@@ -176,9 +182,17 @@ class Table:
 
     @property
     def path(self) -> Path:
-        """Where the rows are, once they are settled; there have to be some."""
-        assert self._path is not None
-        return self._path
+        """A folder with the rows, of which there have to be some; they are settled."""
+        assert self._found is not None
+        if not isinstance(self._found, Written):
+            self.keep(self.store.scratch.put(self._found))
+        assert isinstance(self._found, Written)
+        return self._found.path
+
+    @property
+    def here(self) -> pa.Table | None:
+        """The rows, if the driver holds them."""
+        return self._found if isinstance(self._found, pa.Table) else None
 
     def pending(self) -> list[Table]:
         """The shared tables that have to be written first."""
@@ -187,32 +201,32 @@ class Table:
         found = [self] if self._shared else []
         return found + [table for parent in self._parents for table in parent.pending()]
 
-    def keep(self, path: Path, size: int) -> None:
-        """From now on, what is written at `path`."""
-        self._make, self._parents, self._path, self._size = None, (), path, size
-        weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
-        if not size:
-            shutil.rmtree(path, ignore_errors=True)
-            self._path = None
+    def keep(self, found: Found) -> None:
+        """From now on, what was found."""
+        self._make, self._parents, self._size = None, (), found.num_rows
+        if isinstance(found, Written):
+            weakref.finalize(self, shutil.rmtree, found.path, ignore_errors=True)
+        if self._size:
+            self._found = found
+        elif isinstance(found, Written):
+            shutil.rmtree(found.path, ignore_errors=True)
 
     def frame(self) -> DataFrame:
         """A DataFrame of the rows; lazy."""
         if self._make is not None and self._size != 0:
             return self._make()
         if self._frame is None:
-            scratch = self.store.scratch
-            if self._path is None:
-                self._frame = scratch.spark.createDataFrame([], schema_of(self.kinds, self.weighted))
-            else:
-                self._frame = scratch.frame([self._path], self.kinds, self.weighted)
+            self._frame = self.store.scan([self])
         return self._frame
 
     def distinct(self, column: int) -> int | None:
         """About how many different values a column has, by a sample; None before the table is settled."""
-        if self._path is None:
+        if self._found is None:
             return None
         if column not in self._distinct:
-            sample = self.store.scratch.sample(self._path, self.names[column], SAMPLE_ROWS)
+            name = self.names[column]
+            here = self.here
+            sample = self.store.scratch.sample(self.path, name, SAMPLE_ROWS) if here is None else here.column(name)
             counts = sample.value_counts().field("counts").to_numpy()
             once = int((counts == 1).sum())
             self._distinct[column] = max(1, int((len(self) / len(sample)) ** 0.5 * once) + counts.size - once)
@@ -226,8 +240,8 @@ class Table:
         if not len(self):
             return pa.table({name: pa.array([], pa.int64()) for name in names})
         self.store.settle([self])
-        assert self._path is not None
-        return self.store.scratch.get(self._path, names)
+        found = self._found
+        return found.select(names) if isinstance(found, pa.Table) else self.store.scratch.get(self.path, names)
 
     def columns(self) -> list[Column]:
         """The columns in the driver, as codes."""
