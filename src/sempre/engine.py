@@ -335,7 +335,7 @@ class Engine:
         place = place_of(work.backend)
         strategy, closer = self.strategy_of(stratum, place), self.places.closer
         # `auto` takes one pass over following a change, which takes several jobs, and a few more per round.
-        fresh = before.blank or not stayed or self.strategy == Auto.name
+        fresh = before.blank or not stayed or self.strategy in (Auto.name, Recompute.name)
         if closer is not None and place == CLUSTER and strategy.name in FORGETFUL and fresh:
             closed = closer(work, stratum)
             if closed is not None:

@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 import sempre
-from sempre.analysis.model import Kind
-from sempre.lang.printer import to_text
+from tests.engine import STRATEGIES as EVERY_STRATEGY
 from tests.engine import check_epochs
-from tests.property.programs import Case, random_case
+from tests.property.programs import random_case
 from tests.scripts.script import read
 from tests.spark.conftest import KIND
 
@@ -33,42 +32,63 @@ reach(x, z) :- reach(x, y), edge(y, z).
 """
 
 
-def random_program(seed: int) -> Case:
-    """The first random case from a seed on whose values DataFrames can hold."""
-    while True:
-        case = random_case(random.Random(seed))
-        relations = sempre.Program(to_text(case.program)).relations
-        if not any(Kind.RECORD in relation.kinds for relation in relations.values()):
-            return case
-        seed += 1000
+STRATEGIES = ("recompute", "dredc", "elastic")
+NAMES = sorted(path.stem for path in SCRIPTS.glob("*.dl"))
 
 
-@pytest.mark.parametrize(
-    ("seed", "strategy"),
-    [
-        (3, "recompute"),
-        pytest.param(5, "dredc", marks=pytest.mark.slow),
-        pytest.param(8, "elastic", marks=pytest.mark.slow),
-    ],
-)
-@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
-def test_random_programs_agree_with_the_oracle(spark: Any, seed: int, strategy: str) -> None:
-    case = random_program(seed)
-    check_epochs(case.program, [(case.facts, {}), *case.updates[:1]], strategy, spark=spark, place="cluster")
+def sampled(names: list[str], every: int) -> list[tuple[str, str]]:
+    """Some of the scripts, each with one of the strategies, all of which come up."""
+    return [(name, EVERY_STRATEGY[at % len(EVERY_STRATEGY)]) for at, name in enumerate(names[::every])]
 
 
-@pytest.mark.parametrize(
-    ("name", "strategy"),
-    [
-        ("cycle", "dredc"),
-        pytest.param("symbols", "elastic", marks=pytest.mark.slow),
-        pytest.param("aggregates", "recompute", marks=pytest.mark.slow),
-        pytest.param("min_under_deletion", "dred", marks=pytest.mark.slow),
-    ],
-)
-def test_scripts_agree_with_the_oracle(spark: Any, name: str, strategy: str) -> None:
+@pytest.fixture
+def by_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is closed inside of tasks."""
+    monkeypatch.setattr("sempre.spark.cluster.shares.COPIED_ROWS", -1)
+    monkeypatch.setattr("sempre.spark.cluster.shares.WHOLE_ROWS", -1)
+
+
+def check_random(spark: Any, seed: int, strategy: str, epochs: int = 2) -> None:
+    case = random_case(random.Random(seed))
+    check_epochs(case.program, [(case.facts, {}), *case.updates[:epochs]], strategy, spark=spark, place="cluster")
+
+
+def check_script(spark: Any, name: str, strategy: str) -> None:
     script = read((SCRIPTS / f"{name}.dl").read_text("utf-8"), name)
     check_epochs(script.program, script.epochs, strategy, spark=spark, place="cluster")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", [3, 5])
+@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
+def test_random_programs_agree_with_the_oracle(spark: Any, by_rounds: None, seed: int, strategy: str) -> None:
+    check_random(spark, seed, strategy)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
+def test_random_programs_inside_of_tasks_agree_with_the_oracle(spark: Any, strategy: str) -> None:
+    check_random(spark, 8, strategy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
+def test_more_random_programs(spark: Any, by_rounds: None, seed: int, strategy: str) -> None:
+    check_random(spark, seed, strategy)
+
+
+@pytest.mark.parametrize(("name", "strategy"), sampled(NAMES, every=1 if KIND == "classic" else 4))
+def test_scripts_agree_with_the_oracle(spark: Any, by_rounds: None, name: str, strategy: str) -> None:
+    check_script(spark, name, strategy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", EVERY_STRATEGY)
+@pytest.mark.parametrize("name", NAMES)
+def test_all_scripts_with_all_strategies(spark: Any, name: str, strategy: str) -> None:
+    check_script(spark, name, strategy)
 
 
 @pytest.mark.slow
