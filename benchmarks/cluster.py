@@ -1,8 +1,8 @@
 """Measures rounds on DataFrames: `place="cluster"` beside the loop that a Spark user writes by hand.
 
-python benchmarks/cluster.py el [--only loop|sempre]    classification of an EL ontology (GALEN)
-python benchmarks/cluster.py closure [--edges N] [--rounds]   the closure of a sparse graph, with 100 million results or more
-python benchmarks/cluster.py epochs [--epochs N]        small changes: nothing may pile up
+python benchmarks/cluster.py el [--only loop|sempre]          classification of an EL ontology (GALEN)
+python benchmarks/cluster.py closure [--edges N] [--rounds]   a sparse graph, 100 million results or more
+python benchmarks/cluster.py epochs [--epochs N]              small changes: nothing may pile up
 
 The ontology is in the folder that SEMPRE_SHARED names, or in `shared` beside the project. `--master` and `--memory` say
 where Spark runs and how much memory Java has.
