@@ -18,6 +18,7 @@ from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.diagnostics import StateError
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
+from sempre.modules.sequences import shown
 from sempre.modules.spec import Module
 from sempre.plan.backend import Backend, Rows, Version
 from sempre.plan.ops import relations_of
@@ -121,7 +122,7 @@ class Places:
         limit = self.budget * (RETURN_SHARE if home == CLUSTER else 1)
         if needed <= limit:
             return Choice(DRIVER, "")
-        names = ", ".join(stratum.relations)
+        names = shown(stratum.relations)
         return Choice(CLUSTER, f"{names} on the cluster: about {needed:,} bytes, and the budget is {self.budget:,}")
 
     def estimate(self, stratum: Stratum, sizes: Mapping[str, int]) -> int:

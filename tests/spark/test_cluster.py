@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import sempre
+from tests.engine import STRATEGIES as EVERY_STRATEGY
 from tests.engine import check_epochs
 from tests.property.programs import random_case
 from tests.scripts.script import read
@@ -31,43 +32,63 @@ reach(x, z) :- reach(x, y), edge(y, z).
 """
 
 
-@pytest.mark.parametrize(
-    ("seed", "strategy"),
-    [
-        (3, "recompute"),
-        pytest.param(5, "dredc", marks=pytest.mark.slow),
-        pytest.param(8, "elastic", marks=pytest.mark.slow),
-        # These have records that rules build, take apart and compare.
-        pytest.param(167, "recompute", marks=pytest.mark.slow),
-        pytest.param(177, "dredc", marks=pytest.mark.slow),
-        pytest.param(231, "dredc", marks=pytest.mark.slow),
-        pytest.param(373, "elastic", marks=pytest.mark.slow),
-    ],
-)
-@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
-def test_random_programs_agree_with_the_oracle(spark: Any, seed: int, strategy: str) -> None:
+STRATEGIES = ("recompute", "dredc", "elastic")
+NAMES = sorted(path.stem for path in SCRIPTS.glob("*.dl"))
+
+
+def sampled(names: list[str], every: int) -> list[tuple[str, str]]:
+    """Some of the scripts, each with one of the strategies, all of which come up."""
+    return [(name, EVERY_STRATEGY[at % len(EVERY_STRATEGY)]) for at, name in enumerate(names[::every])]
+
+
+@pytest.fixture
+def by_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is closed inside of tasks."""
+    monkeypatch.setattr("sempre.spark.cluster.shares.COPIED_ROWS", -1)
+    monkeypatch.setattr("sempre.spark.cluster.shares.WHOLE_ROWS", -1)
+
+
+def check_random(spark: Any, seed: int, strategy: str, epochs: int = 2) -> None:
     case = random_case(random.Random(seed))
-    check_epochs(case.program, [(case.facts, {}), *case.updates[:1]], strategy, spark=spark, place="cluster")
+    check_epochs(case.program, [(case.facts, {}), *case.updates[:epochs]], strategy, spark=spark, place="cluster")
 
 
-@pytest.mark.parametrize(
-    ("name", "strategy"),
-    [
-        ("cycle", "dredc"),
-        pytest.param("symbols", "elastic", marks=pytest.mark.slow),
-        pytest.param("aggregates", "recompute", marks=pytest.mark.slow),
-        pytest.param("min_under_deletion", "dred", marks=pytest.mark.slow),
-        ("records", "recompute"),
-        pytest.param("records", "dredc", marks=pytest.mark.slow),
-        pytest.param("lists", "recompute", marks=pytest.mark.slow),
-        pytest.param("lists", "dredc", marks=pytest.mark.slow),
-        pytest.param("inline_record_twice", "recompute", marks=pytest.mark.slow),
-        pytest.param("inline_record_twice", "dredc", marks=pytest.mark.slow),
-    ],
-)
-def test_scripts_agree_with_the_oracle(spark: Any, name: str, strategy: str) -> None:
+def check_script(spark: Any, name: str, strategy: str) -> None:
     script = read((SCRIPTS / f"{name}.dl").read_text("utf-8"), name)
     check_epochs(script.program, script.epochs, strategy, spark=spark, place="cluster")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", [3, 5])
+@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
+def test_random_programs_agree_with_the_oracle(spark: Any, by_rounds: None, seed: int, strategy: str) -> None:
+    check_random(spark, seed, strategy)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
+def test_random_programs_inside_of_tasks_agree_with_the_oracle(spark: Any, strategy: str) -> None:
+    check_random(spark, 8, strategy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", [*range(100, 120), 167, 177, 231, 373])  # many of these have records
+@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
+def test_more_random_programs(spark: Any, by_rounds: None, seed: int, strategy: str) -> None:
+    check_random(spark, seed, strategy)
+
+
+@pytest.mark.parametrize(("name", "strategy"), sampled(NAMES, every=1 if KIND == "classic" else 4))
+def test_scripts_agree_with_the_oracle(spark: Any, by_rounds: None, name: str, strategy: str) -> None:
+    check_script(spark, name, strategy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", EVERY_STRATEGY)
+@pytest.mark.parametrize("name", NAMES)
+def test_all_scripts_with_all_strategies(spark: Any, name: str, strategy: str) -> None:
+    check_script(spark, name, strategy)
 
 
 @pytest.mark.slow

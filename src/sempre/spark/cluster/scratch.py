@@ -15,10 +15,11 @@ import tempfile
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,6 +37,19 @@ if TYPE_CHECKING:
 SCRATCH_VARIABLE = "SEMPRE_SCRATCH"
 # How many of the results of a round are written at a time: a small job is mostly waiting.
 AT_ONCE = 4
+# Up to so many rows are fetched and held in the driver, if no more are expected.
+FEW_ROWS = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Rows in a folder of Parquet files."""
+
+    path: Path
+    num_rows: int
+
+
+Found: TypeAlias = Written | pa.Table
 
 
 class Scratch:
@@ -79,14 +93,18 @@ class Scratch:
             with contextlib.suppress(Exception):  # the session may be gone: what was raised before says so
                 self.spark.removeTag(self.tag)
 
-    def write_all(self, frames: Sequence[Callable[[], DataFrame]]) -> list[tuple[Path, int]]:
-        """Writes DataFrames, several at a time; returns where each is and how many rows it has."""
+    def write_all(self, frames: Sequence[Callable[[], DataFrame]], few: Sequence[bool]) -> list[Found]:
+        """Writes DataFrames, several at a time; returns what is to be kept of each.
+
+        Those that are expected to have `few` rows are fetched instead: Spark takes longer to prepare files, and to read
+        them again, than to find a few rows.
+        """
         try:
             if len(frames) == 1:
-                return [self._write(frames[0])]
+                return [self._write(frames[0], few[0])]
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(AT_ONCE, "sempre-settle")
-            return list(self._pool.map(self._write, frames))
+            return list(self._pool.map(self._write, frames, few))
         except KeyboardInterrupt:
             self.interrupt()
             raise
@@ -96,12 +114,31 @@ class Scratch:
         self.jobs += ensure(self.spark)
         return df.mapInArrow(run, schema)
 
+    def folder_for_tasks(self) -> Path:
+        """A new folder that tasks may write to."""
+        path = self._fresh()
+        path.mkdir(parents=True)
+        # Whoever runs the tasks may be somebody else.
+        path.chmod(0o777)
+        return path
+
+    def reported(self, make: Callable[[], DataFrame]) -> pa.Table:
+        """What the tasks of a frame report, who write their results themselves; a small table."""
+        self.jobs += ensure(self.spark)
+        with self.job():
+            return make().toArrow()
+
     def interrupt(self) -> None:
         """Stop every job of ours."""
         with contextlib.suppress(Exception):
             self.spark.interruptTag(self.tag)
 
-    def _write(self, make: Callable[[], DataFrame]) -> tuple[Path, int]:
+    def _write(self, make: Callable[[], DataFrame], few: bool) -> Found:
+        if few:
+            with self.job():
+                table = make().limit(FEW_ROWS + 1).toArrow()
+            if table.num_rows <= FEW_ROWS:
+                return table
         path = self._fresh()
         try:
             with self.job():
@@ -109,26 +146,31 @@ class Scratch:
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
-        return path, self._written(path)
+        return Written(path, self._written(path))
 
     def _written(self, path: Path) -> int:
         """How many rows a job wrote, by what is there."""
-        if not (path / "_SUCCESS").exists():
-            raise BackendError(
-                Diagnostic(
-                    "E707",
-                    f"what Spark wrote to `{path}` cannot be seen from here",
-                    hint=f"set {SCRATCH_VARIABLE} to a folder that the driver and all executors share",
-                )
-            )
+        self.check_seen([path / "_SUCCESS"])
         return sum(pq.read_metadata(file).num_rows for file in path.glob("*.parquet"))
 
-    def put(self, table: pa.Table) -> tuple[Path, int]:
+    def check_seen(self, paths: Iterable[Path]) -> None:
+        """Raise if something that Spark says it wrote is not here."""
+        for path in paths:
+            if not path.exists():
+                raise BackendError(
+                    Diagnostic(
+                        "E707",
+                        f"what Spark wrote to `{path.parent}` cannot be seen from here",
+                        hint=f"set {SCRATCH_VARIABLE} to a folder that the driver and all executors share",
+                    )
+                )
+
+    def put(self, table: pa.Table) -> Written:
         """Writes an Arrow table, without a job."""
         path = self._fresh()
         path.mkdir(parents=True)
         pq.write_table(table, path / "part-0.parquet", compression="snappy")
-        return path, table.num_rows
+        return Written(path, table.num_rows)
 
     def get(self, path: Path, columns: Sequence[str]) -> pa.Table:
         """The rows of what was written, without a job."""
@@ -143,8 +185,13 @@ class Scratch:
             taken.append(batch.column(0))
         return pa.chunked_array(taken)
 
-    def frame(self, path: Path, kinds: Kinds, weighted: bool) -> DataFrame:
-        return self.spark.read.schema(schema_of(kinds, weighted)).parquet(path.as_uri())
+    def local_frame(self, table: pa.Table, kinds: Kinds, weighted: bool) -> DataFrame:
+        """A few rows."""
+        return self.spark.createDataFrame(table, schema_of(kinds, weighted))
+
+    def frame(self, paths: Sequence[Path], kinds: Kinds, weighted: bool) -> DataFrame:
+        """What was written at some places."""
+        return self.spark.read.schema(schema_of(kinds, weighted)).parquet(*(path.as_uri() for path in paths))
 
     def _fresh(self) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
