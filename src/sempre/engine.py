@@ -316,7 +316,7 @@ class Engine:
             works.notes.append(choice.why)
         place = choice.place
         while True:
-            larger = places.next_larger(place, stratum)
+            larger = places.next_larger(place)
             observer = self._round_observer(stratum, started)
             guard = observer if larger is None else places.guard(stratum, works, observer)
             work = works.at(place, stratum, guard)
