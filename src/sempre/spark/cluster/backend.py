@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,10 @@ from sempre.plan.ops import Absent, Lower, Neighbors, Order, Plan, Probe, RankOf
 from sempre.spark.cluster import aggregates
 from sempre.spark.cluster.crossing import checked, named
 from sempre.spark.cluster.neighbors import neighbors
-from sempre.spark.cluster.plans import Frames, Views
+from sempre.spark.cluster.plans import NOTHING_BOUND, Begun, Bound, Frames, Views, cuts
 from sempre.spark.cluster.scratch import Scratch, Written
 from sempre.spark.cluster.tables import Store, Table, Tally, Version, guessed, hinted, summed, union_frames
-from sempre.spark.cluster.values import WEIGHT, kinds_of, table_of
+from sempre.spark.cluster.values import WEIGHT, kinds_of, names_of, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,16 +148,42 @@ class SparkBackend:
         for prepared in plans:
             if any(not len(views[key]) for key in prepared.needs):
                 continue
+            plan = prepared.plan
             seen = {key: views[key] for key in prepared.reads if key in views}
-            for view in seen.values():
-                parents += view.parts if isinstance(view, Tally) else view.tables()
-
-            def make(plan: Plan = prepared.plan, seen: Views = seen) -> DataFrame | None:
-                return Frames(self.scratch, self.program, plan.rule, seen, counted).head(plan, kinds)
-
-            makers.append(make)
+            frames = Frames(self.scratch, self.program, plan.rule, seen, counted)
+            mine = [t for view in seen.values() for t in (view.parts if isinstance(view, Tally) else view.tables())]
+            begun: Begun | None = None
+            if cuts(plan.steps):
+                begun, mine = self._begin(frames, plan, mine)
+                if begun is None:
+                    continue
+            parents += mine
+            makers.append(partial(frames.head, plan, kinds, begun))
             guess += FANOUT * min((len(views[key]) for key in prepared.needs), default=1)
         return makers, parents, guess
+
+    def _begin(self, frames: Frames, plan: Plan, parents: list[Table]) -> tuple[Begun | None, list[Table]]:
+        """Take the first steps of a plan that would read its bindings too often; None if they give nothing.
+
+        Returns also the tables that are read from there on.
+        """
+        self._store.settle(table for parent in parents for table in parent.pending())
+        begun = Begun(NOTHING_BOUND, 0)
+        for at in cuts(plan.steps):
+            bound = frames.run(plan.steps[begun.steps : at], begun.bound, frozenset())
+            if bound is None:
+                return None, []
+            columns = frames.columns(bound)
+            kinds = tuple(form for _, form in columns)
+            df = frames.frame(bound).select(*(name for name, _ in columns))
+            make = partial(df.toDF, *names_of(kinds))
+            table = Table(self._store, kinds, len(kinds), make=make, guess=bound.most)
+            self._store.settle([table])
+            if not len(table):
+                return None, []
+            parents = [*parents, table]
+            begun = Begun(Bound(table.frame().toDF(*(name for name, _ in columns)), bound.vars, len(table)), at)
+        return begun, parents
 
     def derive(self, relation: str, plans: Sequence[Prepared], views: Views, known: Version) -> Table:
         makers, parents, guess = self._heads(relation, plans, views, counted=False)

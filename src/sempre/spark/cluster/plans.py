@@ -40,6 +40,31 @@ class Bound:
     most: int | None  # at most this many rows, if that is known
 
 
+NOTHING_BOUND = Bound(None, frozenset(), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What the first so many steps of a plan gave."""
+
+    bound: Bound
+    steps: int
+
+
+def cuts(steps: Sequence[Step]) -> list[int]:
+    """Where a plan should be cut: before every nested step but the first.
+
+    A nested step reads the bindings twice or more, to find what it has to look for and to join with what it found; the
+    next one would read all of that again as often.
+    """
+    deep = [at for at, step in enumerate(steps) if isinstance(step, Reduce) or _is_deep(step)]
+    return deep[1:]
+
+
+def _is_deep(step: Step) -> bool:
+    return isinstance(step, Absent) and (len(step.steps) > 1 or bool(step.there))
+
+
 class Frames:
     """Runs the plans of one rule over some views."""
 
@@ -71,11 +96,15 @@ class Frames:
 
     # ---------------------------------------------------------------------------------------------------- heads
 
-    def head(self, plan: Plan, kinds: Kinds) -> DataFrame | None:
-        """The facts that the plan gives, with repetitions; None if it is known to give none."""
+    def head(self, plan: Plan, kinds: Kinds, begun: Begun | None = None) -> DataFrame | None:
+        """The facts that the plan gives, with repetitions; None if it is known to give none.
+
+        `begun` is what its first steps gave, if they have been taken.
+        """
         from pyspark.sql import functions as fn
 
-        bound = self.run(plan.steps, Bound(None, frozenset(), 1), frozenset())
+        begun = begun or Begun(NOTHING_BOUND, 0)
+        bound = self.run(plan.steps[begun.steps :], begun.bound, frozenset())
         if bound is None:
             return None
         if not plan.head:
@@ -110,6 +139,10 @@ class Frames:
         going = tuple((e, name, forms[e.name] if isinstance(e, Var) else form) for e, name, form in results)
         run = KernelSteps(self.rule, steps, columns(sorted(bound.vars)), columns(kept), going)
         return self.scratch.mapped(self.frame(bound), run, spark_schema(run.columns))
+
+    def columns(self, bound: Bound) -> list[tuple[str, Form]]:
+        """The columns of bindings."""
+        return [(self.name(var), self.kinds[var]) for var in sorted(bound.vars)] or [("one", Kind.NUMBER)]
 
     def frame(self, bound: Bound) -> DataFrame:
         """The bindings, with a column at least."""
@@ -174,7 +207,11 @@ class Frames:
         if kept == bound.vars and kept:
             return bound
         columns = [self.name(var) for var in sorted(kept)]
-        df = self.frame(bound).select(*columns) if columns else self.frame(bound).select(fn.lit(0).alias("one"))
+        df = (
+            self.frame(bound).select(*columns)
+            if columns
+            else self.frame(bound).select(fn.lit(0).cast("bigint").alias("one"))
+        )
         return replace(bound, df=df, vars=kept)
 
     def _by_kernel(self, steps: tuple[Step, ...], bound: Bound, live: frozenset[str]) -> Bound:
