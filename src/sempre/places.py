@@ -8,14 +8,12 @@ stays there.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sempre.analysis.model import CheckedProgram, Stratum
-from sempre.diagnostics import StateError
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.modules.spec import Module
@@ -36,16 +34,6 @@ Closer = Callable[[Work, Stratum], "Outcome | None"]
 
 class TooLarge(Exception):
     """A stratum has outgrown the place it runs on."""
-
-
-def parse_size(size: int | str | None) -> int | None:
-    """Bytes, from a number or a text such as `512M` or `8g`; units are powers of 1024."""
-    if size is None or isinstance(size, int):
-        return size
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", size.strip().lower())
-    if match is None or float(match[1]) == 0:
-        raise StateError(f"`{size}` is not a size", hint="Write a number of bytes, or such as 512M or 2G.")
-    return int(float(match[1]) * 1024 ** " kmgt".index(match[2] or " "))
 
 
 def place_of(rows: Rows | Version) -> str:

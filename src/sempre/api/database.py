@@ -25,8 +25,9 @@ from sempre.kernel.select import Selection
 from sempre.lang.parser import parse_atom
 from sempre.maintain.strategy import Change, difference
 from sempre.modules.find import modularize
-from sempre.places import parse_size, place_of
+from sempre.places import place_of
 from sempre.results import Decoder
+from sempre.sizes import parse_size
 from sempre.storage.ondemand import OnDemand
 
 if TYPE_CHECKING:
