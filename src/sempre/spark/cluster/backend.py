@@ -16,6 +16,7 @@ from sempre.spark.cluster.plans import Frames, Views, hinted
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.tables import Store, Table, Tally, Version, summed, union_frames
 from sempre.spark.cluster.values import WEIGHT, kinds_of, table_of
+from sempre.spark.failures import running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +77,7 @@ class SparkBackend:
     @property
     def jobs(self) -> int:
         """How many Spark jobs there have been."""
-        return self.scratch.jobs
+        return self.scratch.jobs.number
 
     def finish(self) -> None:
         """The end of an epoch: what is kept is settled."""
@@ -108,8 +109,9 @@ class SparkBackend:
     def take(self, relation: Relation, chosen: DataFrame) -> Table:
         """The rows of a DataFrame with the columns of a relation, which stay where they are."""
         empty = self._empty(relation.name)
-        with self.scratch.job():
-            fit = checked(chosen, relation)
+        self.scratch.jobs.count()
+        with running():
+            fit = self.scratch.jobs.one(lambda: checked(chosen, relation))
         return self._store.lazy(empty, lambda: fit.distinct(), (), shared=True)
 
     def adopt(self, relation: Relation, made: DataFrame) -> Table:

@@ -33,7 +33,8 @@ class InTasks:
             standing |= {name: backend.version(rows) for name, rows in first.items()}
         inputs = {name: backend.frame(relations[name], version) for name, version in standing.items()}
         with intask.told():
-            frames = intask.close(backend.scratch.spark, work.program, stratum, split, inputs)
+            scratch = backend.scratch
+            frames = scratch.jobs.one(lambda: intask.close(scratch.spark, work.program, stratum, split, inputs))
             found = {name: backend.adopt(relations[name], df) for name, df in frames.items()}
             backend.settle(found.values())
         work.notes.append(f"{', '.join(stratum.relations)} inside of tasks: {split.reason}")

@@ -1,4 +1,4 @@
-"""Where jobs run, and what they leave: Parquet in a folder of our own.
+"""What jobs leave: Parquet in a folder of our own.
 
 `settle` is the only place that writes what a round found. A DataFrame that is built on the last round's DataFrame
 carries the plans of all rounds before it, each several times; so everything that a round found is written, and the
@@ -7,16 +7,14 @@ next round starts from files. Files go as soon as nobody holds their table.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import itertools
 import os
 import shutil
 import tempfile
-import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +24,7 @@ import pyarrow.parquet as pq
 from sempre.diagnostics import BackendError, Diagnostic
 from sempre.spark.cluster.values import Kinds, schema_of
 from sempre.spark.failures import running
+from sempre.spark.jobs import Jobs
 from sempre.spark.ship import ensure
 
 if TYPE_CHECKING:
@@ -34,30 +33,23 @@ if TYPE_CHECKING:
 
 # Names the folder for what rounds find: one that the driver and all executors see.
 SCRATCH_VARIABLE = "SEMPRE_SCRATCH"
-# How many of the results of a round are written at a time: a small job is mostly waiting.
-AT_ONCE = 4
 
 
 class Scratch:
-    """A folder for one database, and the jobs that fill it."""
+    """A folder for one database, and `jobs` that fill it."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self.jobs = 0
-        self._counting = threading.Lock()
+        self.jobs = Jobs(spark)
         self._numbers = itertools.count()
         parent = os.environ.get(SCRATCH_VARIABLE) or tempfile.gettempdir()
         self.folder = Path(parent) / f"sempre-{uuid.uuid4().hex}"
-        self.tag = f"sempre-{uuid.uuid4().hex[:12]}"
-        self._pool: ThreadPoolExecutor | None = None
         # Also when nobody closes the database: at the latest when this process ends.
         self._removal = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     def close(self) -> None:
         """Remove everything."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self.jobs.close()
         self._removal()
 
     def paths(self) -> list[Path]:
@@ -66,45 +58,20 @@ class Scratch:
 
     # ---------------------------------------------------------------------------------------------------- jobs
 
-    @contextlib.contextmanager
-    def job(self) -> Iterator[None]:
-        """One action: counted, tagged, its errors translated."""
-        with self._counting:
-            self.jobs += 1
-        self.spark.addTag(self.tag)
-        try:
-            with running():
-                yield
-        finally:
-            with contextlib.suppress(Exception):  # the session may be gone: what was raised before says so
-                self.spark.removeTag(self.tag)
-
     def write_all(self, frames: Sequence[Callable[[], DataFrame]]) -> list[tuple[Path, int]]:
         """Writes DataFrames, several at a time; returns where each is and how many rows it has."""
-        try:
-            if len(frames) == 1:
-                return [self._write(frames[0])]
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(AT_ONCE, "sempre-settle")
-            return list(self._pool.map(self._write, frames))
-        except KeyboardInterrupt:
-            self.interrupt()
-            raise
+        return self.jobs.run([functools.partial(self._write, make) for make in frames])
 
     def mapped(self, df: DataFrame, run: Callable[..., Any], schema: StructType) -> DataFrame:
         """`df.mapInArrow`, with a function of this package."""
-        self.jobs += ensure(self.spark)
+        self.jobs.count(ensure(self.spark))
         return df.mapInArrow(run, schema)
-
-    def interrupt(self) -> None:
-        """Stop every job of ours."""
-        with contextlib.suppress(Exception):
-            self.spark.interruptTag(self.tag)
 
     def _write(self, make: Callable[[], DataFrame]) -> tuple[Path, int]:
         path = self._fresh()
         try:
-            with self.job():
+            self.jobs.count()
+            with running():
                 make().write.option("compression", "snappy").parquet(path.as_uri())
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)

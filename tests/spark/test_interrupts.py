@@ -1,0 +1,101 @@
+"""Ctrl-C in the middle of an epoch on the cluster: it ends, its jobs end, and the database is as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import sempre
+from tests.spark.conftest import KIND
+
+pytestmark = pytest.mark.skipif(KIND == "connect", reason="the jobs are looked up in the driver's own JVM")
+
+RULES = """
+.decl a(x: number)
+.decl b(x: number)
+.decl c(x: number)
+b(x * 3) :- a(x).
+c(x + 1) :- b(x).
+.decl e(x: number, y: number)
+.decl r(x: number, y: number)
+r(x, y) :- e(x, y).
+r(x, z) :- r(x, y), e(y, z).
+"""
+# No epoch here takes that long unless it waits for its slow job.
+SLOW_SECONDS, SOON_SECONDS = 60, 20
+
+
+def slowly(spark: Any, columns: list[str]) -> Any:
+    """A row that takes a minute to find."""
+
+    def run(batches: Any) -> Any:
+        import time
+
+        for batch in batches:
+            time.sleep(SLOW_SECONDS)
+            yield batch
+
+    df = spark.range(1).selectExpr(*(f"id as {name}" for name in columns))
+    return df.mapInArrow(run, df.schema)
+
+
+def active_jobs(spark: Any) -> list[int]:
+    return list(spark.sparkContext.statusTracker().getActiveJobsIds())
+
+
+def interrupted(spark: Any, action: Callable[[], object]) -> float:
+    """Sends Ctrl-C as soon as a job of the action runs; returns how long it took to come back after that."""
+    sent: list[float] = []
+
+    def send() -> None:
+        deadline = time.monotonic() + SLOW_SECONDS
+        while not active_jobs(spark) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            action()
+        return time.monotonic() - sent[0]
+    finally:
+        thread.join()
+
+
+@pytest.mark.parametrize("slow", ["a check", "a round", "a pass in tasks"])
+def test_an_epoch_that_is_interrupted_leaves_nothing_behind(
+    spark: Any, slow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Spark's own handler ends the jobs of everybody; what is ours has to end without it.
+    monkeypatch.setattr(spark.sparkContext, "cancelAllJobs", lambda: None)
+    assert active_jobs(spark) == []
+    with sempre.Database(RULES, spark=spark, place="cluster", strategy="dredc") as db:
+        db.apply(insert={"a": [(1,)], "e": [(1, 2), (2, 3)]})
+        before = {name: sorted(db[name]) for name in db}
+        change: dict[str, Any] = {"a": [(5,)], "e": [(3, 4)]}
+        with monkeypatch.context() as patch:
+            if slow == "a check":
+                change["a"] = slowly(spark, ["x"])
+            elif slow == "a round":
+                scratch = db._cluster.scratch
+                patch.setattr(scratch, "_write", lambda make: (slowly(spark, ["x"]).count(), 0))
+            else:
+                from sempre.spark import intask
+
+                patch.setattr(intask, "close", lambda *_: slowly(spark, ["x"]).count())
+                patch.setattr(db._engine, "strategy", "auto")
+            assert interrupted(spark, lambda: db.apply(insert=change)) < SOON_SECONDS
+        assert active_jobs(spark) == []
+        assert {name: sorted(db[name]) for name in db} == before
+        db.apply(insert={"a": [(5,)], "e": [(3, 4)]})
+        assert sorted(db["c"]) == [(4,), (16,)]
+        assert (1, 4) in db["r"]
