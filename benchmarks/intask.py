@@ -1,10 +1,10 @@
 """A closure inside of tasks, against the loop that a Spark user writes and Spark's own recursive queries.
 
-python benchmarks/intask.py [--chains N] [--length N] [--only intask,loop,sql] [--large] [--text FOLDER PROGRAM]
+python benchmarks/intask.py [--chains N] [--length N] [--only intask,loop,sql] [--large]
 
 The graph is N chains of edges, so that the closure is known, every pair has one path, and Spark's `WITH RECURSIVE`,
 which removes no duplicates, can express it. `--large` is a graph of a million edges with 100,500,000 results, by
-tasks alone. `--text` closes the recursive strata of the program of the editing trace. Peak memory is of all processes.
+tasks alone. Peak memory is of all processes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import sempre
-from sempre.engine import Engine
-from sempre.spark import intask
 from sempre.spark.session import SessionOptions, StartingSession
 
 CLOSURE = """
@@ -93,13 +91,9 @@ def chains_df(spark: Any, chains: int, length: int) -> Any:
 
 
 def by_tasks(spark: Any, edge_df: Any) -> int:
-    db = sempre.Database(CLOSURE)
-    program = db.program.checked
-    stratum = next(stratum for stratum in program.strata if stratum.recursive)
-    split = intask.decide(program, stratum, {"edge": edge_df.count()})
-    assert split is not None
-    print(f"  {split.reason}")
-    return int(intask.close(spark, program, stratum, split, {"edge": edge_df})["path"].count())
+    with sempre.Database(CLOSURE, spark=spark, place="cluster", strategy="recompute") as db:
+        print(f"  {db.apply(insert={'edge': edge_df}).report.why}")
+        return len(db["path"])
 
 
 def by_loop(spark: Any, edge_df: Any) -> int:
@@ -132,34 +126,12 @@ def measure(name: str, run: Callable[[], int], expected: int | None = None) -> N
     print(f"{name:8} {rows:>13,} rows {seconds:8.1f} s  {memory.peak / 2**30:5.1f} GiB{right}", flush=True)
 
 
-def text_strata(spark: Any, facts: str, program: str) -> int:
-    """The recursive strata of a program by tasks, from what this process has of the others; compared with its own."""
-    db = sempre.Database(sempre.Program.from_file(program))
-    db.load(facts)
-    engine: Engine = db._engine
-    total = 0
-    for stratum in engine.program.strata:
-        if not stratum.recursive:
-            continue
-        sizes = {name: len(db[name]) for name in db if name not in stratum.relations}
-        split = intask.decide(engine.program, stratum, sizes)
-        assert split is not None
-        print(f"  {', '.join(stratum.relations)}: {split.reason}")
-        inputs = {name: db[name].to_arrow() for name in split.copied if name not in stratum.relations}
-        for name, df in intask.close(spark, engine.program, stratum, split, inputs).items():
-            rows = df.count()
-            assert rows == len(db[name])
-            total += rows
-    return total
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chains", type=int, default=1000)
     parser.add_argument("--length", type=int, default=50)
     parser.add_argument("--only", default=",".join(WAYS))
     parser.add_argument("--large", action="store_true")
-    parser.add_argument("--text", nargs=2, metavar=("FOLDER", "PROGRAM"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         conf = {
@@ -172,9 +144,7 @@ def main() -> None:
         spark = session.get()
         try:
             spark.range(2).mapInArrow(lambda batches: batches, "id bigint").count()  # Python workers start
-            if options.text:
-                measure("text", lambda: text_strata(spark, *options.text))
-            elif options.large:
+            if options.large:
                 measure("intask", lambda: by_tasks(spark, chains_df(spark, 5000, 200)), 100_500_000)
             else:
                 expected = options.chains * options.length * (options.length + 1) // 2

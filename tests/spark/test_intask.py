@@ -5,14 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import sempre
-from sempre.diagnostics import DataError
-from sempre.spark import intask, ship
-from sempre.spark.shares import decide
-from tests.property.test_intask import PROGRAMS, inputs_of, rows_of
+from sempre.spark import ship
+from tests.property.test_intask import PROGRAMS
 
 KINDS = """
 .decl e(x: unsigned, y: float, s: symbol)
@@ -22,54 +19,49 @@ p(x, y + 1.0, t) :- p(x, y, s), e(_, _, t), y < 4.0.
 """
 
 
-def closed(spark: Any, db: Any, **options: Any) -> dict[str, Any]:
-    """The relations of the recursive stratum, by tasks."""
-    program = db._engine.program
-    (stratum,) = (stratum for stratum in program.strata if stratum.recursive)
-    sizes = {name: len(db[name]) for name in db}
-    split = decide(program, stratum, sizes, **options)
-    assert split is not None
-    inputs = inputs_of(db, split, stratum.relations)
-    frames = {name: spark.createDataFrame(table) for name, table in inputs.items() if table.num_rows}
-    return intask.close(spark, program, stratum, split, {**inputs, **frames})
+def check_in_tasks(spark: Any, program: str, rows: list[Any], says: str, relations: str = "p") -> None:
+    """What tasks find is what this process finds, and it is tasks that found it."""
+    with sempre.Database(program) as here, sempre.Database(program, spark=spark, place="cluster") as there:
+        here.apply(insert={"e": rows})
+        report = there.apply(insert={"e": rows}).report
+        assert "inside of tasks" in report.why
+        assert says in report.why
+        for name in relations.split():
+            assert sorted(map(repr, there[name])) == sorted(map(repr, here[name]))
+            assert there[name].to_spark().count() == len(here[name])
+        assert not [file for path in there._cluster.scratch.paths() for file in path.glob("_*.parquet")]
 
 
-@pytest.mark.parametrize("name", ["transitive", "mutual"])
-def test_shares_by_tasks(spark: Any, name: str) -> None:
+def edges(name: str, nodes: int, count: int) -> list[tuple[str, str]]:
     rng = random.Random(name)
-    nodes = [f"n{at}" for at in range(60)]
-    with sempre.Database(PROGRAMS[name]) as db:
-        db.apply(insert={"e": [(rng.choice(nodes), rng.choice(nodes)) for _ in range(90)]})
-        for relation, df in closed(spark, db, parts=4).items():
-            table = df.toArrow()
-            assert table.column_names == list(db.program.relations[relation].columns)
-            assert table.num_rows == len(db[relation])
-            assert set(rows_of([table])) == set(rows_of([db[relation].to_arrow()]))
+    return [(f"n{rng.randrange(nodes)}", f"n{rng.randrange(nodes)}") for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "relations"),
+    [("transitive", "transitive", "p"), ("mutual", "splits by odd(x), even(x)", "odd even"), ("equivalence", "", "p")],
+)
+def test_shares_by_tasks(spark: Any, monkeypatch: pytest.MonkeyPatch, name: str, says: str, relations: str) -> None:
+    monkeypatch.setattr("sempre.spark.cluster.shares.SMALL_ROWS", 10)
+    check_in_tasks(spark, PROGRAMS[name], edges(name, 60, 90), says, relations)
 
 
 def test_every_kind_of_value(spark: Any) -> None:
-    with sempre.Database(KINDS) as db:
-        db.apply(insert={"e": [(2**64 - 1, 0.5, "é"), (7, -0.0, "")]})
-        program = db._engine.program
-        (stratum,) = (stratum for stratum in program.strata if stratum.recursive)
-        split = decide(program, stratum, {}, 2)
-        assert split is not None
-        (df,) = intask.close(spark, program, stratum, split, inputs_of(db, split, ("p",))).values()
-        assert df.dtypes == [("x", "decimal(20,0)"), ("y", "double"), ("s", "string")]
-        assert set(rows_of([df.toArrow()])) == set(rows_of([intask._for_spark(db["p"].to_arrow())]))
+    check_in_tasks(spark, KINDS, [(2**64 - 1, 0.5, "é"), (7, -0.0, "")], "splits by p(x)")
 
 
 def test_first_facts_from_a_frame(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sempre.spark.shares.COPIED_ROWS", 50)
-    with sempre.Database(PROGRAMS["right linear"]) as db:
-        db.apply(insert={"e": [(f"n{at}", f"n{at + 1}") for at in range(30)]})
-        program = db._engine.program
-        (stratum,) = (stratum for stratum in program.strata if stratum.recursive)
-        split = decide(program, stratum, {"p": 100, "e": 30}, 3)
-        assert split is not None
-        seeds = spark.createDataFrame(pa.table(db["e"].to_arrow().to_pydict()))
-        frames = intask.close(spark, program, stratum, split, {"e": db["e"].to_arrow(), "p": seeds})
-        assert set(rows_of([frames["p"].toArrow()])) == set(rows_of([db["p"].to_arrow()]))
+    monkeypatch.setattr("sempre.spark.cluster.shares.COPIED_ROWS", 50)
+    monkeypatch.setattr("sempre.spark.cluster.shares.MOST", 3)
+    program = """
+        .decl e(x: symbol, y: symbol)
+        .decl p(x: symbol, y: symbol)
+        p(x, y) :- e(x, y).
+        p(y, x) :- e(x, y).
+        .decl step(x: symbol, y: symbol)
+        step(x, y) :- e(x, y), x < "n2".
+        p(x, z) :- p(x, y), step(y, z)."""
+    check_in_tasks(spark, program, edges("seeds", 30, 60), "first facts in 3 shares")
 
 
 def test_a_fault_in_a_task_is_told_as_one_here(spark: Any) -> None:
@@ -77,16 +69,12 @@ def test_a_fault_in_a_task_is_told_as_one_here(spark: Any) -> None:
     .decl p(x: number, y: number)
     p(x, y) :- e(x, y).
     p(x, y / z) :- p(x, y), e(y, z)."""
-    with sempre.Database(text) as db:
+    with sempre.Database(text, spark=spark, place="cluster") as db:
         db.apply(insert={"e": [(1, 2)]})
-        program = db._engine.program
-        (stratum,) = (stratum for stratum in program.strata if stratum.recursive)
-        split = decide(program, stratum, {}, 2)
-        assert split is not None
-        bad = {"e": pa.table({"x": [1, 2], "y": [2, 0]})}
-        (df,) = intask.close(spark, program, stratum, split, {**inputs_of(db, split, ("p",)), **bad}).values()
-        with pytest.raises(DataError, match="2 / 0 has no value"), intask.told():
-            df.count()
+        with pytest.raises(sempre.DataError, match="2 / 0 has no value") as caught:
+            db.apply(insert={"e": [(2, 0)]})
+        assert caught.value.diagnostics[0].code == "E510"
+        assert sorted(db["p"]) == [(1, 2)]
         assert spark.range(3).count() == 3
 
 

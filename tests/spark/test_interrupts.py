@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import sempre
+from sempre.spark.cluster import intask
 from tests.spark.conftest import KIND
 
 pytestmark = pytest.mark.skipif(KIND == "connect", reason="the jobs are looked up in the driver's own JVM")
@@ -89,9 +90,7 @@ def test_an_epoch_that_is_interrupted_leaves_nothing_behind(
                 scratch = db._cluster.scratch
                 patch.setattr(scratch, "_write", lambda make: (slowly(spark, ["x"]).count(), 0))
             else:
-                from sempre.spark import intask
-
-                patch.setattr(intask, "close", lambda *_: slowly(spark, ["x"]).count())
+                patch.setattr(intask, "tasks", lambda *_: slowly(spark, ["x"]))
                 patch.setattr(db._engine, "strategy", "auto")
             assert interrupted(spark, lambda: db.apply(insert=change)) < SOON_SECONDS
         assert active_jobs(spark) == []

@@ -50,8 +50,9 @@ NONE: Edges = np.empty(0, np.int64)
 # the cache, and in memory that the process has already.
 GATHER_WORDS = 1 << 17
 WRITE_WORDS = 1 << 13
-# Sources that are searched from at a time.
+# Sources that are searched from at a time, and about how many pairs that should give: both stay in memory meanwhile.
 SEARCH_SOURCES = 1 << 12
+SEARCH_PAIRS = 1 << 22
 # Up to this many edges are added one after the other; more of them in one sweep.
 FEW_EDGES = 16
 
@@ -335,17 +336,26 @@ class Search:
             targets = np.flatnonzero(reachable(self._n, edges, np.array([head])))
             yield sources, np.full(sources.size, targets.size), np.tile(targets, sources.size)
 
+    def leading_from(self, sources: Nodes) -> Blocks:
+        """All pairs from some nodes."""
+        return self._reach(self._edges, sources)
+
     def _reach(self, edges: Edges, sources: Nodes) -> Blocks:
         """All pairs from the sources."""
         loops = compiled.loops(edges.size)
         starts = None if loops is None else edges.searchsorted(np.arange(self._n + 1) << HEAD_BITS)
-        for begin in range(0, sources.size, SEARCH_SOURCES):
-            part = sources[begin : begin + SEARCH_SOURCES]
+        heads = edges & HEAD_MASK
+        begin, chunk = 0, WORD
+        while begin < sources.size:
+            part = sources[begin : begin + chunk]
+            begin += chunk
             if loops is not None:
-                rows, nodes = loops.reach(starts, edges & HEAD_MASK, part)
+                rows, nodes = loops.reach(starts, heads, part)
             else:
                 rows, nodes = ends(_search(edges, part))
             yield part[rows], np.ones(rows.size, np.int64), nodes
+            # The next ones will reach about as much as these did.
+            chunk = min(SEARCH_SOURCES, max(1, SEARCH_PAIRS * part.size // max(rows.size, 1)))
 
 
 def _search(edges: Edges, sources: Nodes) -> Edges:

@@ -11,6 +11,7 @@ from sempre.maintain.modular import exchange_of, worthwhile
 from sempre.maintain.seminaive import Fixpoint, first_facts
 from sempre.maintain.strategy import Change, Outcome, Work, again
 from sempre.modules.spec import Module
+from sempre.plan.backend import Rows
 
 
 class Recompute:
@@ -38,12 +39,19 @@ def materialize_with(
 
     Those of the `modules` that are worth it do their part, and are remembered.
     """
-    backend, relations = work.backend, stratum.relations
     state = {**work.new}
-    start = first_facts(backend, work.plans, work.program, stratum, state, work.explicit)
+    start = first_facts(work.backend, work.plans, work.program, stratum, state, work.explicit)
     # Indexes that the plans asked for are kept for the strata to come.
-    work.new.update({name: version for name, version in state.items() if name not in relations})
-    state.update({name: backend.empty(name) for name in relations})
+    work.new.update({name: version for name, version in state.items() if name not in stratum.relations})
+    return closed(work, stratum, start, walking, modules)
+
+
+def closed(
+    work: Work, stratum: Stratum, start: dict[str, Rows], walking: bool = True, modules: Sequence[Module] = ()
+) -> tuple[Outcome, Fixpoint]:
+    """What the recursive rules make of first facts."""
+    backend, relations = work.backend, stratum.relations
+    state = {**work.new, **{name: backend.empty(name) for name in relations}}
     exchange = exchange_of(work, stratum, worthwhile(work, stratum, modules, start))
     exchange.start()
     fixpoint = Fixpoint(backend, work.plans, work.program, exchange.generic, work.on_round, walking, exchange)

@@ -13,10 +13,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sempre.kernel.graphs import Edges, Nodes, edges_of
+from sempre.kernel.graphs import HEAD_BITS, HEAD_MASK, Edges, Mask, Nodes, edges_of, reversed_edges
 from sempre.kernel.join import distinct
 from sempre.kernel.reach import Components, Matrix, Pairs, Reach, Search
-from sempre.modules.spec import Module, closure
+from sempre.modules.spec import Automaton, Module, closure
 
 Column: TypeAlias = NDArray[np.int64]
 Facts: TypeAlias = tuple[Column, Column]
@@ -98,20 +98,7 @@ class Graph:
 
     def _edges(self, facts: Mapping[str, Facts]) -> Edges:
         """The edges of some facts; sorted and distinct, unless facts behind them are counted."""
-        states = self._paths.states
-        self._numbers.take([column for columns in facts.values() for column in columns])
-        numbered = {
-            letter: (self._numbers.known(tails) * states, self._numbers.known(heads) * states)
-            for letter, (tails, heads) in facts.items()
-        }
-        parts = [
-            edges_of(numbered[letter][0] + state, numbered[letter][1] + following)
-            for state, letter, following in self._paths.steps
-            if letter in numbered
-        ]
-        if not parts:
-            return np.empty(0, np.int64)
-        edges = np.concatenate(parts)
+        edges = _edges(self._paths, self._numbers, facts)
         return edges if self._behind is not None else distinct(edges)
 
     def _facts(self, pairs: Pairs) -> dict[str, Found]:
@@ -126,12 +113,66 @@ class Graph:
             tail, tail_state = np.divmod(tails.repeat(counts), self._paths.states)
             end, end_state = np.divmod(heads, self._paths.states)
             for head, start in self._paths.starts.items():
-                finals = np.zeros(self._paths.states, np.bool_)
-                finals[list(self._paths.finals[head])] = True
-                mine = np.flatnonzero((tail_state == start) & finals[end_state])
+                mine = np.flatnonzero((tail_state == start) & _finals(self._paths, head)[end_state])
                 if mine.size:
                     found.setdefault(head, []).append((values[tail[mine]], values[end[mine]]))
         return {head: Found(sum(part[0].size for part in parts), iter(parts)) for head, parts in found.items()}
+
+
+class Paths:
+    """What a module's facts connect, searched for source by source: nothing is remembered but the edges."""
+
+    def __init__(self, module: Module, facts: Mapping[str, Facts]) -> None:
+        self._paths = module.paths or closure(module.heads[0])
+        self._numbers = _Numbers()
+        edges = distinct(_edges(self._paths, self._numbers, facts))
+        if module.paths is None:
+            edges = distinct(np.concatenate((edges, reversed_edges(edges))))
+        self._search = Search(edges)
+        self._search.grow(len(self._numbers) * self._paths.states)
+
+    @property
+    def values(self) -> Column:
+        """The values that facts have."""
+        return self._numbers.values
+
+    def leading_from(self, head: str, chosen: Mask) -> Iterator[Facts]:
+        """The facts of a head whose first value is chosen among `values`, in blocks; no fact comes twice."""
+        states, values = self._paths.states, self.values
+        finals = _finals(self._paths, head)
+        nodes = np.flatnonzero(chosen) * states + self._paths.starts[head]
+        for tails, counts, heads in self._search.leading_from(nodes):
+            tails, (ends, state) = tails.repeat(counts) // states, np.divmod(heads, states)
+            mine = finals[state]
+            if not mine.all():
+                tails, ends = tails[mine], ends[mine]
+            if finals.sum() > 1:
+                pairs = distinct(edges_of(tails, ends))
+                tails, ends = pairs >> HEAD_BITS, pairs & HEAD_MASK
+            yield values[tails], values[ends]
+
+
+def _edges(paths: Automaton, numbers: _Numbers, facts: Mapping[str, Facts]) -> Edges:
+    """The edges of some facts, whose values are numbered if they were not; in no order, and some more than once."""
+    states = paths.states
+    numbers.take([column for columns in facts.values() for column in columns])
+    numbered = {
+        letter: (numbers.known(tails) * states, numbers.known(heads) * states)
+        for letter, (tails, heads) in facts.items()
+    }
+    parts = [
+        edges_of(numbered[letter][0] + state, numbered[letter][1] + following)
+        for state, letter, following in paths.steps
+        if letter in numbered
+    ]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _finals(paths: Automaton, head: str) -> Mask:
+    """Which states are final for a head."""
+    finals = np.zeros(paths.states, np.bool_)
+    finals[list(paths.finals[head])] = True
+    return finals
 
 
 class _Numbers:

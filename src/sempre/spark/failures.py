@@ -72,7 +72,7 @@ def writing(what: str, span: Span) -> Iterator[None]:
 
 @contextmanager
 def running() -> Iterator[None]:
-    """Turn what Spark raises while a job of ours runs into a `TaskFault` or a `BackendError`."""
+    """Turn what Spark raises while a job of ours runs into a `TaskFault`, what our code raised, or a `BackendError`."""
     with _translated():
         try:
             yield
@@ -80,6 +80,9 @@ def running() -> Iterator[None]:
             fault = FAULT.search(str(error))
             if fault is not None:
                 raise TaskFault(int(fault[1]), fault[2]) from None
+            raised = _raised(str(error))
+            if raised is not None:
+                raise raised from None
             raise BackendError(
                 Diagnostic(
                     "E706",
@@ -116,15 +119,11 @@ _RAISED = re.compile(r"sempre\.diagnostics\.(\w+): (.*?)(?=\n\s*\n|\n\tat |\nDur
 _SHOWN = re.compile(r"error\[(\w+)\]: ([^\n]*)(.*)", re.DOTALL)
 
 
-@contextmanager
-def told() -> Iterator[None]:
-    """Turn what our own code raised inside of a task into the same error here; all else that Spark raises passes."""
-    try:
-        yield
-    except _spark_errors() as error:
-        found = _RAISED.search(str(error))
-        kind = getattr(diagnostics, found[1], None) if found else None
-        shown = _SHOWN.match(found[2]) if found else None
-        if found is None or kind is None or shown is None or not issubclass(kind, SempreError):
-            raise
-        raise kind(Diagnostic(shown[1], shown[2], detail=shown[3].strip())) from None
+def _raised(text: str) -> SempreError | None:
+    """The error that our own code raised inside of a task, if that is what Spark tells of."""
+    found = _RAISED.search(text)
+    kind: type[SempreError] | None = getattr(diagnostics, found[1], None) if found else None
+    shown = _SHOWN.match(found[2]) if found else None
+    if kind is None or shown is None or not issubclass(kind, SempreError):
+        return None
+    return kind(Diagnostic(shown[1], shown[2], detail=shown[3].strip()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram, Kind, Relation
@@ -11,7 +12,7 @@ from sempre.diagnostics import BackendError, Diagnostic
 from sempre.kernel.values import Values
 from sempre.plan.ops import Absent, Lower, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
 from sempre.spark.cluster import aggregates
-from sempre.spark.cluster.crossing import checked, named, plain
+from sempre.spark.cluster.crossing import checked, named
 from sempre.spark.cluster.plans import Frames, Views, hinted
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.tables import Store, Table, Tally, Version, summed, union_frames
@@ -114,9 +115,11 @@ class SparkBackend:
             fit = self.scratch.jobs.one(lambda: checked(chosen, relation))
         return self._store.lazy(empty, lambda: fit.distinct(), (), shared=True)
 
-    def adopt(self, relation: Relation, made: DataFrame) -> Table:
-        """Rows that tasks of ours made: distinct, with the columns of a relation."""
-        return self._store.lazy(self._empty(relation.name), lambda: plain(made, relation), (), shared=True)
+    def written(self, relation: str, path: Path, size: int) -> Table:
+        """Rows that tasks of ours wrote: distinct, as plain values."""
+        rows = self._empty(relation)
+        rows.keep(path, size)
+        return rows
 
     def frame(self, relation: Relation, version: Version) -> DataFrame:
         """A DataFrame of a relation, with the names of its columns."""

@@ -1,13 +1,21 @@
-"""Strata that close inside of tasks, as the cluster's backend has them: rows in, rows out, one pass per relation."""
+"""Strata that close inside of tasks, as the cluster's backend has them: rows in, rows out, one pass for all."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sempre.analysis.model import Stratum
 from sempre.maintain.seminaive import first_facts
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.plan.ops import relations_of
-from sempre.spark import intask
+from sempre.spark.cluster import intask
 from sempre.spark.cluster.backend import SparkBackend
+from sempre.spark.cluster.shares import Split, decide
+from sempre.spark.cluster.tables import Table, Version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class InTasks:
@@ -23,21 +31,30 @@ class InTasks:
         below = set().union(*(relations_of(rule.body) for rule in rules)) - set(stratum.relations)
         standing = {**{name: work.new[name] for name in below}, **{n: work.explicit[n] for n in stratum.relations}}
         sizes = {name: len(version) for name, version in standing.items()}
-        split = intask.decide(work.program, stratum, sizes) if any(sizes.values()) else None
+        split = decide(work.program, stratum, sizes) if any(sizes.values()) else None
         if split is None:
             return None
-        backend, relations = self._backend, work.program.relations
+        backend, seeds = self._backend, None
         if split.seeded:
             first = first_facts(work.backend, work.plans, work.program, stratum, dict(work.new), work.explicit)
-            backend.settle(first.values())
-            standing |= {name: backend.version(rows) for name, rows in first.items()}
-        inputs = {name: backend.frame(relations[name], version) for name, version in standing.items()}
-        with intask.told():
-            scratch = backend.scratch
-            frames = scratch.jobs.one(lambda: intask.close(scratch.spark, work.program, stratum, split, inputs))
-            found = {name: backend.adopt(relations[name], df) for name, df in frames.items()}
-            backend.settle(found.values())
+            (rows,) = first.values()
+            backend.settle([rows])
+            seeds = rows.frame()
+        found = self.closed(split, standing, seeds)
         work.notes.append(f"{', '.join(stratum.relations)} inside of tasks: {split.reason}")
         changes = {name: Change(rows, backend.empty(name).rows()) for name, rows in found.items()}
         versions = {name: backend.version(rows) for name, rows in found.items()}
         return Outcome(versions, changes, None, 1, "in tasks")
+
+    def closed(self, split: Split, inputs: Mapping[str, Version], seeds: DataFrame | None = None) -> dict[str, Table]:
+        """The relations of a stratum, by one pass over its shares."""
+        backend, scratch = self._backend, self._backend.scratch
+        copies = {name: inputs[name].rows() for name in split.copied if name in inputs}
+        copies = {name: rows for name, rows in copies.items() if not rows.known_empty}
+        backend.settle(copies.values())
+        targets = {name: scratch.folder_for_tasks() for name in split.stratum.relations}
+        paths = {name: rows.path for name, rows in copies.items()}
+        reported = scratch.reported(lambda: intask.tasks(scratch.spark, split, paths, targets, seeds))
+        scratch.check_seen({targets[row["relation"]] / row["file"] for row in reported.to_pylist()})
+        sizes = intask.adopt(reported, targets)
+        return {name: backend.written(name, path, sizes[name]) for name, path in targets.items()}

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,20 @@ class Scratch:
         self.jobs.count(ensure(self.spark))
         return df.mapInArrow(run, schema)
 
+    def folder_for_tasks(self) -> Path:
+        """A new folder that tasks may write to."""
+        path = self._fresh()
+        path.mkdir(parents=True)
+        # Whoever runs the tasks may be somebody else.
+        path.chmod(0o777)
+        return path
+
+    def reported(self, make: Callable[[], DataFrame]) -> pa.Table:
+        """What the tasks of a frame report, who write their results themselves; a small table."""
+        self.jobs.count(ensure(self.spark) + 1)
+        with running():
+            return self.jobs.one(lambda: make().toArrow())
+
     def _write(self, make: Callable[[], DataFrame]) -> tuple[Path, int]:
         path = self._fresh()
         try:
@@ -80,15 +94,20 @@ class Scratch:
 
     def _written(self, path: Path) -> int:
         """How many rows a job wrote, by what is there."""
-        if not (path / "_SUCCESS").exists():
-            raise BackendError(
-                Diagnostic(
-                    "E707",
-                    f"what Spark wrote to `{path}` cannot be seen from here",
-                    hint=f"set {SCRATCH_VARIABLE} to a folder that the driver and all executors share",
-                )
-            )
+        self.check_seen([path / "_SUCCESS"])
         return sum(pq.read_metadata(file).num_rows for file in path.glob("*.parquet"))
+
+    def check_seen(self, paths: Iterable[Path]) -> None:
+        """Raise if something that Spark says it wrote is not here."""
+        for path in paths:
+            if not path.exists():
+                raise BackendError(
+                    Diagnostic(
+                        "E707",
+                        f"what Spark wrote to `{path.parent}` cannot be seen from here",
+                        hint=f"set {SCRATCH_VARIABLE} to a folder that the driver and all executors share",
+                    )
+                )
 
     def put(self, table: pa.Table) -> tuple[Path, int]:
         """Writes an Arrow table, without a job."""

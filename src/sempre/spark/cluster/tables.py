@@ -61,7 +61,7 @@ class Store:
     def held(self, table: pa.Table, kinds: Kinds, arity: int) -> Table:
         """A table with these rows."""
         made = Table(self, kinds, arity, False)
-        made._keep(*self.scratch.put(table))
+        made.keep(*self.scratch.put(table))
         return made
 
     def settle(self, tables: Iterable[Table]) -> None:
@@ -79,7 +79,7 @@ class Store:
         except TaskFault as fault:
             raise self._located(fault) from None
         for table, (path, size) in zip(fresh, written, strict=True):
-            table._keep(path, size)
+            table.keep(path, size)
 
     def _located(self, fault: TaskFault) -> DataError:
         rule = next((rule for rule in self._program.rules if rule.number == fault.rule), None)
@@ -150,6 +150,12 @@ class Table:
         assert self._size is not None
         return self._size
 
+    @property
+    def path(self) -> Path:
+        """Where the rows are, once they are settled; there have to be some."""
+        assert self._path is not None
+        return self._path
+
     def pending(self) -> list[Table]:
         """The shared tables that have to be written first."""
         if self.is_settled:
@@ -157,7 +163,7 @@ class Table:
         found = [self] if self._shared else []
         return found + [table for parent in self._parents for table in parent.pending()]
 
-    def _keep(self, path: Path, size: int) -> None:
+    def keep(self, path: Path, size: int) -> None:
         """From now on, what is written at `path`."""
         self._make, self._parents, self._path, self._size = None, (), path, size
         weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)

@@ -1,9 +1,12 @@
 """Which strata close inside tasks, and how their work is shared: decided from the rules and from sizes alone.
 
-A linear recursive rule that hands some columns of its recursive atom on to its head, as `x` in
-`reach(x, z) :- reach(x, y), edge(y, z)`, keeps what it derives with what it derives it from. So the first facts of the
-stratum are shared out by those columns, each task has a copy of everything else that the rules read, and closes its
-share alone. No fact is in two shares.
+Where all recursion of a stratum is that of one path module (transitive closure, linear and regular chains,
+equivalences), every task has a copy of the edges and searches from a block of the first values.
+
+Otherwise, a linear recursive rule that hands some columns of its recursive atom on to its head, as `x` and `n` in
+`reach(x, z, n) :- reach(x, y, n), edge(y, z)`, keeps what it derives with what it derives it from. So the first facts
+of the stratum are shared out by those columns, each task has a copy of everything else that the rules read, and closes
+its share alone. No fact is in two shares.
 """
 
 from __future__ import annotations
@@ -14,13 +17,16 @@ from itertools import product
 from math import prod
 
 from sempre.analysis.model import CheckedProgram, Kind, Match, NormalRule, Relation, Stratum, Var
+from sempre.modules.find import PATH_KINDS, partition
+from sempre.modules.spec import Module
 from sempre.plan.ops import relations_of
 
 # Rows that every task may be given a copy of, and rows that a single task may be given altogether.
 COPIED_ROWS = 4_000_000
 WHOLE_ROWS = 2_000_000
-# First facts per share; shares are small so that what they grow into fits beside its neighbors.
+# First facts per share; shares are small so that what they grow into fits beside its neighbors. So few facts make one.
 SHARE_ROWS = 25_000
+SMALL_ROWS = 2_000
 FEWEST, MOST = 8, 256
 # Beyond this many combinations of columns of mutually recursive relations nobody looks for a key.
 MOST_COMBINATIONS = 4096
@@ -33,7 +39,8 @@ class Split:
 
     `program` is what a task evaluates; its last stratum is the one to share, those before it are evaluated in every
     task. `keys` has the columns that decide which share a first fact belongs to. `explicit` says as what the explicit
-    facts of a relation go in. If `seeded`, the first facts of the stratum come from outside, as a frame.
+    facts of a relation go in. If `seeded`, the first facts of the stratum come from outside, as a frame. With a
+    `module`, it is first values of paths that are shared out, not facts.
     """
 
     program: CheckedProgram
@@ -42,6 +49,7 @@ class Split:
     parts: int
     seeded: bool
     reason: str
+    module: Module | None = None
 
     @property
     def stratum(self) -> Stratum:
@@ -81,9 +89,16 @@ def _decide(program: CheckedProgram, stratum: Stratum, sizes: Mapping[str, int],
     flat = [name for name in (*reads, *stratum.relations) if not program.relations[name].arity]
     if flat:
         return f"`{flat[0]}` has no columns"
+    total = sum(sizes.get(name, 0) for name in (*reads, *stratum.relations))
+    count = parts or (1 if total <= SMALL_ROWS else min(MOST, max(FEWEST, total // SHARE_ROWS)))
+    if total <= COPIED_ROWS:
+        whole = _task_program(program, _as_it_is(stratum), reads)
+        module = _only_module(whole)
+        if module is not None:
+            reason = f"paths ({module.reason}): from {count} blocks of first values, {total:,} rows copied to each task"
+            return Split(whole, {}, {name: name for name in stratum.relations}, count, False, reason, module)
     linear = _linearized(program, stratum)
     keys = _keys(program, linear.stratum)
-    total = sum(sizes.get(name, 0) for name in (*reads, *stratum.relations))
     if not keys:
         if total > WHOLE_ROWS:
             return f"it does not split by columns, and {total:,} rows are too many for one task"
@@ -91,7 +106,6 @@ def _decide(program: CheckedProgram, stratum: Stratum, sizes: Mapping[str, int],
         return Split(_task_program(program, linear, reads), {}, linear.explicit, 1, False, reason)
     shown = ", ".join(f"{name}({', '.join(_names(program, name, columns))})" for name, columns in keys.items())
     if total <= COPIED_ROWS:
-        count = parts or min(MOST, max(FEWEST, total // SHARE_ROWS))
         reason = f"splits by {shown}: {count} shares, {total:,} rows copied to each task"
         return Split(_task_program(program, linear, reads), keys, linear.explicit, count, False, reason)
     return _seeded(program, stratum, sizes, keys, shown, parts)
@@ -114,7 +128,7 @@ def _seeded(
         return f"splits by {shown}, but has too many first facts to copy to every task"
     count = parts or MOST
     reason = f"splits by {shown}: first facts in {count} shares, {total:,} rows copied to each task"
-    shape = _Shape(replace(stratum, nonrecursive=()), (), {name: name for name in stratum.relations}, {})
+    shape = _as_it_is(replace(stratum, nonrecursive=()))
     return Split(_task_program(program, shape, reads), keys, shape.explicit, count, True, reason)
 
 
@@ -131,13 +145,28 @@ class _Shape:
     relations: Mapping[str, Relation]
 
 
+def _as_it_is(stratum: Stratum) -> _Shape:
+    return _Shape(stratum, (), {name: name for name in stratum.relations}, {})
+
+
+def _only_module(whole: CheckedProgram) -> Module | None:
+    """The path module that does all recursion of the last stratum, if there is one and its values have hashes."""
+    stratum = whole.strata[-1]
+    modules = partition(whole, PATH_KINDS).get(stratum.index, ())
+    if len(modules) != 1 or any(rule.number not in modules[0].rules for rule in stratum.recursive):
+        return None
+    if set(modules[0].heads) != set(stratum.relations):
+        return None
+    return None if Kind.RECORD in whole.relations[modules[0].heads[0]].kinds else modules[0]
+
+
 def _linearized(program: CheckedProgram, stratum: Stratum) -> _Shape:
     """The stratum, its transitive rule made linear if it is that alone: `p(x, z) :- p(x, y), start(y, z)`.
 
     The least relation that contains the first facts and is closed under composition is the set of paths over first
     facts. It is the same from scratch only, so a task never maintains.
     """
-    plain = _Shape(stratum, (), {name: name for name in stratum.relations}, {})
+    plain = _as_it_is(stratum)
     if len(stratum.relations) != 1 or len(stratum.recursive) != 1 or not _is_transitive(stratum.recursive[0]):
         return plain
     (name,), (rule,) = stratum.relations, stratum.recursive
