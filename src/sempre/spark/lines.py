@@ -35,15 +35,22 @@ REAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 Parse = Callable[[bytes, str], pa.Table]
 
 
+def cells_of(spark: SparkSession, path: str, relation: Relation, layout: TextFormat) -> DataFrame | None:
+    """The columns of delimited text files, with nulls where a line is not as it should be; lazy.
+
+    None for layouts that take a reader of whole files.
+    """
+    if layout.rfc4180 or layout.headers or not relation.arity or Kind.RECORD in relation.kinds:
+        return None
+    return _cells(spark.read.text(path, lineSep="\n").toDF("value"), relation, layout)
+
+
 def read_delimited(
-    spark: SparkSession, path: str, shown: str, relation: Relation, layout: TextFormat, parse: Parse
+    spark: SparkSession, path: str, shown: str, relation: Relation, cells_df: DataFrame | None, parse: Parse
 ) -> pa.Table:
     """The facts of delimited text files; `shown` is their name in messages, `parse` the exact reader of one file."""
-    if layout.rfc4180 or layout.headers or not relation.arity or Kind.RECORD in relation.kinds:
-        return read_whole(spark, path, shown, relation, parse)
-    lines_df = spark.read.text(path, lineSep="\n").toDF("value")
-    table = _cells(lines_df, relation, layout).toArrow()
-    if any(column.null_count for column in table.columns):
+    table = None if cells_df is None else cells_df.toArrow()
+    if table is None or any(column.null_count for column in table.columns):
         return read_whole(spark, path, shown, relation, parse)
     return finished(table, relation, Span(shown, 0, 0, 0, 0))
 

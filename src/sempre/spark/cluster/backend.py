@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram, Kind, Relation
-from sempre.diagnostics import BackendError, Diagnostic
+from sempre.diagnostics import NOWHERE, BackendError, Diagnostic, Span
 from sempre.kernel.values import Values
 from sempre.plan.ops import Absent, Lower, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
 from sempre.spark.cluster import aggregates
@@ -17,7 +17,6 @@ from sempre.spark.cluster.plans import Frames, Views, hinted
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.tables import Store, Table, Tally, Version, summed, union_frames
 from sempre.spark.cluster.values import WEIGHT, kinds_of, table_of
-from sempre.spark.failures import running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,13 +106,11 @@ class SparkBackend:
         kinds = kinds_of(declared)
         return self._store.held(table_of(self.values, columns, size, kinds, declared.arity), kinds, declared.arity)
 
-    def take(self, relation: Relation, chosen: DataFrame) -> Table:
-        """The rows of a DataFrame with the columns of a relation, which stay where they are."""
-        empty = self._empty(relation.name)
+    def take(self, relation: Relation, chosen: DataFrame, span: Span = NOWHERE) -> tuple[Table, int]:
+        """The rows of a DataFrame with the columns of a relation, which stay where they are, and how many it has."""
         self.scratch.jobs.count()
-        with running():
-            fit = self.scratch.jobs.one(lambda: checked(chosen, relation))
-        return self._store.lazy(empty, lambda: fit.distinct(), (), shared=True)
+        fit, size = self.scratch.jobs.one(lambda: checked(chosen, relation, span))
+        return self._store.lazy(self._empty(relation.name), lambda: fit.distinct(), (), shared=True), size
 
     def written(self, relation: str, path: Path, size: int) -> Table:
         """Rows that tasks of ours wrote: distinct, as plain values."""

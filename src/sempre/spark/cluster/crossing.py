@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sempre.analysis.model import Kind, Relation
-from sempre.diagnostics import DataError, Diagnostic
+from sempre.diagnostics import NOWHERE, DataError, Span
 from sempre.spark.cluster.values import names_of
-from sempre.spark.frames import UNSIGNED
+from sempre.spark.frames import UNSIGNED, not_text, nulls, out_of_range, unfit
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,24 +24,26 @@ def _wide(number: int) -> Column:
     return fn.lit(str(number)).cast(WIDE)
 
 
-def checked(chosen: DataFrame, relation: Relation) -> DataFrame:
-    """The columns as plain values; raises `DataError` for nulls and for values that no relation can hold."""
+def checked(chosen: DataFrame, relation: Relation, span: Span = NOWHERE) -> tuple[DataFrame, int]:
+    """The columns as plain values, and how many rows there are, by one job that gives nothing but numbers.
+
+    Raises `DataError` for every column with nulls or with values that no relation can hold.
+    """
     from pyspark.sql import functions as fn
 
-    names = names_of(relation.kinds)
-    types = dict(chosen.dtypes)
-    for name, kind in zip(names, relation.kinds, strict=True):
-        if types[name] == "timestamp_ntz":
-            _fail(relation, name, "E509", "timestamp_ntz cannot stay on the cluster", "cast it to a timestamp")
-        if kind is Kind.SYMBOL and types[name] != "string":
-            chosen = chosen.withColumn(name, fn.col(name).cast("string"))
-    tests = [(name, *test) for name, kind in zip(names, relation.kinds, strict=True) for test in _tests(name, kind)]
-    counts = chosen.agg(*(fn.count(fn.when(test, 1)).alias(f"t{at}") for at, (_, _, _, _, test) in enumerate(tests)))
-    found = counts.toArrow().to_pylist()[0]
-    for at, (name, code, message, hint, _) in enumerate(tests):
-        if found[f"t{at}"]:
-            _fail(relation, name, code, f"{found[f't{at}']:,} {message}", hint)
-    return plain(chosen, relation)
+    columns = list(zip(names_of(relation.kinds), relation.columns, relation.kinds, strict=True))
+    tests = [test for name, _, kind in columns for test in (fn.col(name).isNull(), _is_odd(name, kind))]
+    counts = [fn.count(fn.when(test, 1)).alias(f"t{at}") for at, test in enumerate(tests)]
+    row = chosen.agg(fn.count(fn.lit(1)).alias("rows"), *counts).toArrow().to_pylist()[0]
+    found = []
+    for at, (_, column, kind) in enumerate(columns):
+        empty, odd = row[f"t{2 * at}"], row[f"t{2 * at + 1}"]
+        if empty or odd:
+            error = nulls(empty) if empty else out_of_range() if kind is Kind.UNSIGNED else not_text()
+            found.append(unfit(relation, column, error, span))
+    if found:
+        raise DataError(found)
+    return plain(chosen, relation), int(row["rows"])
 
 
 def plain(df: DataFrame, relation: Relation) -> DataFrame:
@@ -52,24 +54,16 @@ def plain(df: DataFrame, relation: Relation) -> DataFrame:
     return named_df.select(*(_plain(name, kind, types[name]).alias(name) for name, kind in columns))
 
 
-def _tests(name: str, kind: Kind) -> list[tuple[str, str, str, Column]]:
-    """What must not be in a column: code, message, hint, and how it is recognized."""
+def _is_odd(name: str, kind: Kind) -> Column:
+    """Whether a value is one that no relation can hold."""
     from pyspark.sql import functions as fn
 
     col = fn.col(name)
-    found = [("E508", "nulls", "remove the rows or fill in a value", col.isNull())]
-    if kind is Kind.SYMBOL:
-        found.append(("E505", "values are not UTF-8", "make_valid_utf8(...) repairs them", ~fn.is_valid_utf8(col)))
+    if kind in (Kind.SYMBOL, Kind.RECORD):
+        return ~fn.is_valid_utf8(col)
     if kind is Kind.UNSIGNED:
-        hint = f"a value of `unsigned` is from 0 to {LIMIT - 1}"
-        found.append(("E504", "values are out of range", hint, (col < 0) | (col.cast(WIDE) >= _wide(LIMIT))))
-    return found
-
-
-def _fail(relation: Relation, name: str, code: str, message: str, hint: str) -> None:
-    column = relation.columns[names_of(relation.kinds).index(name)]
-    message = f"column `{column}` of relation `{relation.name}`: {message}"
-    raise DataError(Diagnostic(code, message, hint=hint))
+        return (col < 0) | (col.cast(WIDE) >= _wide(LIMIT))
+    return fn.lit(False)
 
 
 def _plain(name: str, kind: Kind, given: str) -> Column:

@@ -77,9 +77,13 @@ class Scratch:
 
     def reported(self, make: Callable[[], DataFrame]) -> pa.Table:
         """What the tasks of a frame report, who write their results themselves; a small table."""
-        self.jobs.count(ensure(self.spark) + 1)
+
+        def report() -> pa.Table:
+            self.jobs.count(ensure(self.spark) + 1)
+            return make().toArrow()
+
         with running():
-            return self.jobs.one(lambda: make().toArrow())
+            return self.jobs.one(report)
 
     def _write(self, make: Callable[[], DataFrame]) -> tuple[Path, int]:
         path = self._fresh()
