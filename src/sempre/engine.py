@@ -172,7 +172,12 @@ class Engine:
         if (snapshot.epoch, name) not in self._demanded:
             # What an earlier epoch was asked for is not likely to be asked for again.
             self._demanded = {key: version for key, version in self._demanded.items() if key[0] == self.snapshot.epoch}
-            known, explicit = dict(snapshot.versions), snapshot.explicit
+            place = place_of(self.backend)
+            reads = {name, *relations_of(rule.body)}
+            known, explicit = (
+                {read: self.places.bring(read, versions[read], place) for read in reads}
+                for versions in (snapshot.versions, snapshot.explicit)
+            )
             work = Work(self.program, self.backend, self.plans, {}, explicit, explicit, {}, _no_round, known)
             outcome = materialize(work, Stratum(-1, (name,), (rule,), ()))
             self._demanded[snapshot.epoch, name] = outcome.versions[name]

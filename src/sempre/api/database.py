@@ -25,7 +25,7 @@ from sempre.kernel.select import Selection
 from sempre.lang.parser import parse_atom
 from sempre.maintain.strategy import Change, difference
 from sempre.modules.find import modularize
-from sempre.places import place_of
+from sempre.places import CLUSTER, place_of
 from sempre.results import Decoder
 from sempre.sizes import parse_size
 from sempre.storage.ondemand import OnDemand
@@ -39,14 +39,15 @@ if TYPE_CHECKING:
     from sempre.spark.border import Border
     from sempre.spark.cluster.backend import SparkBackend
     from sempre.spark.operations import Operations
+    from sempre.spark.staying import Staying
     from sempre.spark.streams import BatchReport, Maintenance
     from sempre.storage.keeper import Keeper
     from sempre.verify import Verification
-from sempre.api.changes import ChangeSet, CycleChanges, Report
+from sempre.api.changes import ChangeSet, CycleChanges, Report, Streams
 from sempre.api.intake import Coming, Intake, unknown
 from sempre.api.options import check_active, check_options, cluster_of, peak_rss, places_of
 from sempre.api.program import Program
-from sempre.api.views import Past, View
+from sempre.api.views import Past, View, stream_of, table_of
 
 
 class Transaction:
@@ -170,12 +171,16 @@ class Database:
         With a Spark session it is Spark that reads, and the directory may be a URL.
         """
         if self._spark is not None:
-            tables: Mapping[str, Any] = self._border().read_inputs(str(directory), self._intake.staying()).tables
+            tables: Mapping[str, Any] = self._border().read_inputs(str(directory), self._staying()).tables
         else:
             from sempre.files import read_inputs
 
             tables = read_inputs(self.program.checked, Path(directory))
         return self.materialise(tables) if self._engine.snapshot.epoch < 0 else self.apply(insert=tables)
+
+    def _staying(self) -> Staying | None:
+        """Who decides what of an input stays on the cluster, if anything can."""
+        return self._intake.staying()
 
     def materialise(self, tables: Mapping[str, Any] | None = None) -> ChangeSet:
         """Epoch 0: the program's own facts, and these tables. Can only be the first thing that happens."""
@@ -277,16 +282,17 @@ class Database:
             return made[0]
         return self._change_set(engine.apply(plus, minus), before, engine.snapshot)
 
-    def _tables(self, change_of: Callable[[str], Change | None], side: str) -> Mapping[str, Any]:
-        """Arrow tables of the rows that came (`plus`) or went (`minus`), for all relations."""
+    def _tables(
+        self, change_of: Callable[[str], Change | None], side: str, show: Callable[..., Any] = table_of
+    ) -> Mapping[str, Any]:
+        """Arrow tables, or what `show` makes, of the rows that came (`plus`) or went (`minus`), for all relations."""
         relations = self.program.relations
 
         def table(name: str) -> Any:
             change = change_of(name)
             if change is None:
                 return self._decoder.table(relations[name], [np.empty(0, np.int64)] * relations[name].arity, 0)
-            rows = getattr(change, side)
-            return self._decoder.table(relations[name], rows.columns(), len(rows))
+            return show(getattr(change, side), relations[name], self._decoder)
 
         return OnDemand(relations, table)
 
@@ -332,15 +338,26 @@ class Database:
             self._made_border.by_position() if self._made_border else (),
             jobs,
         )
-        epoch = after.epoch
+        change_of = self._change_of(changed, before, after)
 
-        def frame(changes: ChangeSet, name: str) -> Any:
+        def frame(changes: ChangeSet, name: str, hold: bool) -> Any:
             if name not in relations:
                 raise self._unknown(name)
-            return self._border().changes_frame(relations[name], epoch, changes)
+            change = change_of(name)
+            if self._cluster is not None and change is not None and place_of(change.plus) == CLUSTER:
+                if hold:
+                    self._shown.append(change)
+                rows = {"added": change.plus, "removed": change.minus}
+                versions = {word: self._cluster.version(side) for word, side in rows.items()}
+                frames = {word: self._cluster.frame(relations[name], side) for word, side in versions.items()}
+                return self._border().cluster_changes(relations[name], after.epoch, frames)
+            return self._border().changes_frame(relations[name], after.epoch, changes)
 
-        change_of = self._change_of(changed, before, after)
-        return ChangeSet(self._tables(change_of, "plus"), self._tables(change_of, "minus"), report, frame)
+        added, removed = (self._tables(change_of, side) for side in ("plus", "minus"))
+        streams = None
+        if any(place_of(change.plus) == CLUSTER for change in changed.values()):
+            streams = Streams(*(self._tables(change_of, side, stream_of) for side in ("plus", "minus")))
+        return ChangeSet(added, removed, report, frame, streams)
 
     # ------------------------------------------------------------------------- active rules, in the background
 
@@ -503,7 +520,15 @@ class Database:
     def _find(self, name: str, selection: Selection) -> Any:
         """The selected rows; from the store's files, where the relation has not been read yet."""
         found = self._keeper.search(name, selection, self._engine.snapshot) if self._keeper else None
-        return selection.of(self._version(name).rows()) if found is None else found
+        if found is not None:
+            return found
+        version = self._version(name)
+        if place_of(version) == CLUSTER:
+            from sempre.spark.cluster.outgoing import selected
+
+            rows = selected(version, selection)
+            return self._backend.receive(name, rows.columns(), len(rows))
+        return selection.of(version.rows())
 
     def verify(self) -> Verification:
         """Compare facts and counters with a run from scratch; `.ok`, or `.differences` with what is wrong."""
@@ -627,7 +652,7 @@ class Database:
     def _frame(self, view: View) -> DataFrame:
         """A DataFrame of a relation: the cluster's own files where they are there already."""
         version = self._version(view.name)
-        if self._cluster is not None and place_of(version) == "cluster":
+        if self._cluster is not None and place_of(version) == CLUSTER:
             self._shown.append(version)  # its files stay as long as the database
             return self._border().restored(view.relation, self._cluster.frame(view.relation, version))
         return self._border().frame(view.relation, view.to_arrow())

@@ -89,7 +89,7 @@ class Intake:
     def with_program_facts(self, coming: Coming) -> Coming:
         """Also the facts that the program has itself."""
         codes = dict(coming.codes)
-        for name, (columns, size) in self._program_facts().items():
+        for name, (columns, size) in self.program_facts().items():
             mine = codes.get(name)
             if mine is None:
                 codes[name] = (columns, size)
@@ -97,7 +97,8 @@ class Intake:
                 codes[name] = ([np.concatenate(pair) for pair in zip(mine[0], columns, strict=True)], mine[1] + size)
         return Coming(codes, coming.there)
 
-    def _program_facts(self) -> dict[str, Encoded]:
+    def program_facts(self) -> dict[str, Encoded]:
+        """The facts that the program has itself."""
         by_relation: dict[str, list[Any]] = {}
         for fact in self.program.checked.facts:
             by_relation.setdefault(fact.relation, []).append(fact)

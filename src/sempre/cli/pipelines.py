@@ -25,7 +25,7 @@ class Pipeline(Protocol):
 
     def session(self) -> Any: ...
 
-    def read(self, checked: CheckedProgram) -> tuple[dict[str, Any], Notes]: ...
+    def read(self, checked: CheckedProgram, database: Database) -> tuple[dict[str, Any], Notes]: ...
 
     def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None: ...
 
@@ -60,7 +60,7 @@ class FilePipeline:
     def session(self) -> None:
         return None
 
-    def read(self, checked: CheckedProgram) -> tuple[dict[str, Any], Notes]:
+    def read(self, checked: CheckedProgram, database: Database) -> tuple[dict[str, Any], Notes]:
         return read_inputs(checked, self._facts), {}
 
     def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None:
@@ -98,10 +98,10 @@ class SparkPipeline:
     def session(self) -> Any:
         return self._starting.get()
 
-    def read(self, checked: CheckedProgram) -> tuple[dict[str, Any], Notes]:
+    def read(self, checked: CheckedProgram, database: Database) -> tuple[dict[str, Any], Notes]:
         from sempre.spark.sources import read_inputs
 
-        inputs = read_inputs(self.session(), checked, self._facts)
+        inputs = read_inputs(self.session(), checked, self._facts, database._staying())
         return inputs.tables, inputs.notes
 
     def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None:
@@ -113,10 +113,10 @@ class SparkPipeline:
         from sempre.spark.sinks import Sinks
 
         sinks = Sinks(self.session(), checked, self._output)
-        sinks.write_outputs(lambda name: database[name].to_arrow())
+        sinks.write_outputs(lambda name: database[name].to_spark())
         return write_outputs(
             checked,
-            lambda name: database[name].to_arrow(),
+            lambda name: database[name]._stream(),
             self._output,
             count=lambda name: len(database[name]),
             elsewhere=sinks.takes,

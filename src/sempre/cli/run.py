@@ -67,7 +67,7 @@ def _evaluate(options: argparse.Namespace, program: Program, epochs: list[Epoch]
     try:
         database = _database(options, program, line, spark)
         with clock.measure("read_seconds"):
-            tables, notes = io.read(checked)
+            tables, notes = io.read(checked, database)
         changes = database.materialise(tables)
         del tables
         reports.append(_record(options, checked, 0, changes, clock, io) | ({"sources": notes} if notes else {}))
@@ -110,7 +110,7 @@ def _record(
     with clock.measure("write_seconds"):
         io.write_changes(checked, number, changes)
         if options.changes_out:
-            written = write_changes(checked, changes, options.changes_out / str(number))
+            written = write_changes(checked, changes.streamed(), options.changes_out / str(number))
             show_warnings(written.warnings, {})
     return {**changes.report.to_json(), **clock.take()}
 

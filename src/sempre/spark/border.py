@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic, StateError
 from sempre.plan.backend import Rows
 from sempre.spark.frames import chosen_columns, from_frame, restored, to_frame
-from sempre.spark.sinks import Changes, changes_table
+from sempre.spark.sinks import Changes, changes_frame, changes_table
 from sempre.spark.sources import Inputs, read_inputs
 from sempre.spark.staying import Arriving, Staying
 
@@ -84,6 +85,10 @@ class Border:
     def changes_frame(self, relation: Relation, epoch: int, changes: Changes) -> DataFrame:
         """The rows that an epoch added or removed, with the columns `_epoch` and `_change`."""
         return to_frame(self._session(), changes_table(relation, epoch, changes), relation, self._checked.types)
+
+    def cluster_changes(self, relation: Relation, epoch: int, frames: Mapping[str, DataFrame]) -> DataFrame:
+        """The same from frames of the cluster's."""
+        return self.restored(relation, changes_frame(epoch, frames))
 
     def restored(self, relation: Relation, df: DataFrame) -> DataFrame:
         """A DataFrame of the cluster's as one for users: dates and timestamps where the declared type says so."""
