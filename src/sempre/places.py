@@ -114,7 +114,9 @@ class Places:
         return Choice(CLUSTER, self._beyond(relation, needed))
 
     def _beyond(self, names: str, needed: int) -> str:
-        return f"{names} on the cluster: about {needed:,} bytes, and the budget is {self.budget:,}"
+        if needed > self.budget:
+            return f"{names} on the cluster: about {needed:,} bytes, and the budget is {self.budget:,}"
+        return f"{names} still on the cluster: about {needed:,} bytes, more than a quarter of the budget"
 
     def next_larger(self, place: str, stratum: Stratum) -> str | None:
         """Where a stratum can go when a place is too small for it."""

@@ -114,26 +114,27 @@ reach(x, z) :- reach(x, y), edge(y, z).
 
 
 def test_auto_leaves_on_the_cluster_what_the_budget_has_no_room_for(spark: Any, tmp_path: Path) -> None:
-    chain = spark.range(6).selectExpr("concat('n', id) as x", "concat('n', id + 1) as y")
-    with sempre.Database(REACH, spark=spark, memory=250) as db:
+    chain = spark.range(30).selectExpr("concat('n', id) as x", "concat('n', id + 1) as y")
+    with sempre.Database(REACH, spark=spark, memory=1400) as db:
         known = symbols_in_driver(db)
         report = db.apply(insert={"edge": chain}).report
         assert report.placement == "cluster"
-        assert report.why.startswith("edge on the cluster: about 288 bytes, and the budget is 250")
-        assert len(db["reach"]) == 21
+        assert "; edge on the cluster: about 1,440 bytes, and the budget is 1,400; reach on the cluster" in report.why
+        assert len(db["reach"]) == 465
         assert symbols_in_driver(db) == known
-        db.apply(insert={"edge": [("n6", "n7")]})
-        assert len(db["reach"]) == 28
+        db.apply(insert={"edge": [("n30", "n31")]})
+        assert len(db["reach"]) == 496
+        db.apply(delete={"edge": chain.filter("x not in ('n28', 'n29')")})
+        assert len(db["reach"]) == 6
         # Little is left of it: it comes back.
-        report = db.apply(delete={"edge": chain.filter("x <> 'n5'")}).report
-        report = db.apply(delete={"edge": [("n5", "n6")]}).report
+        report = db.apply(delete={"edge": [("n28", "n29")]}).report
         assert {tuple(s["relations"]): s["placement"] for s in report.strata}[("edge",)] == "driver"
-        assert list(db["reach"]) == [("n6", "n7")]
+        assert sorted(db["reach"]) == [("n29", "n30"), ("n29", "n31"), ("n30", "n31")]
         assert db.verify().ok
-    (tmp_path / "edge.facts").write_text("".join(f"n{i}\tn{i + 1}\n" for i in range(6)), "utf-8")
-    with sempre.Database(REACH, spark=spark, memory=250) as db:
+    (tmp_path / "edge.facts").write_text("".join(f"n{i}\tn{i + 1}\n" for i in range(30)), "utf-8")
+    with sempre.Database(REACH, spark=spark, memory=1400) as db:
         assert db.load(tmp_path).report.placement == "cluster"
-        assert len(db["reach"]) == 21
+        assert len(db["reach"]) == 465
         assert symbols_in_driver(db) == known
 
 

@@ -42,7 +42,7 @@ def cells_of(spark: SparkSession, path: str, relation: Relation, layout: TextFor
     """
     if layout.rfc4180 or layout.headers or not relation.arity or Kind.RECORD in relation.kinds:
         return None
-    return _cells(spark.read.text(path, lineSep="\n").toDF("value"), relation, layout)
+    return cells(spark.read.text(path, lineSep="\n").toDF("value"), relation, layout)
 
 
 def read_delimited(
@@ -55,8 +55,8 @@ def read_delimited(
     return finished(table, relation, Span(shown, 0, 0, 0, 0))
 
 
-def _cells(lines_df: DataFrame, relation: Relation, layout: TextFormat) -> DataFrame:
-    """One column per column of the relation; null where a line is not as it should be. Lazy."""
+def cells(lines_df: DataFrame, relation: Relation, layout: TextFormat, *also: str) -> DataFrame:
+    """One column per column of the relation, null where a line is not as it should be; and others as well. Lazy."""
     from pyspark.sql import functions as fn
 
     value = fn.col("value")
@@ -64,7 +64,7 @@ def _cells(lines_df: DataFrame, relation: Relation, layout: TextFormat) -> DataF
     pieces = fn.split(line, re.escape(layout.delimiter), -1)
     # Splitting replaces bytes that are not UTF-8, so they have to be looked for before.
     sound_df = lines_df.select(
-        pieces.alias("cells"), (fn.is_valid_utf8(value) & ~value.startswith(BYTE_ORDER_MARK)).alias("sound")
+        pieces.alias("cells"), (fn.is_valid_utf8(value) & ~value.startswith(BYTE_ORDER_MARK)).alias("sound"), *also
     )
     places = layout.columns or tuple(range(relation.arity))
     width = fn.size("cells")
@@ -73,7 +73,7 @@ def _cells(lines_df: DataFrame, relation: Relation, layout: TextFormat) -> DataF
         fn.when(fn.col("sound") & right, _value(fn.get("cells", place), kind)).alias(f"c{at}")
         for at, (place, kind) in enumerate(zip(places, relation.kinds, strict=True))
     ]
-    return sound_df.select(*columns)
+    return sound_df.select(*columns, *also)
 
 
 def _value(cell: Column, kind: Kind) -> Column:
@@ -96,7 +96,7 @@ def read_whole(spark: SparkSession, path: str, shown: str, relation: Relation, p
     files_df = spark.read.format("binaryFile").load(path)
     sizes = files_df.select("path", "length").toArrow().to_pylist()
     if sum(file["length"] for file in sizes) > MOST_BYTES:
-        raise _too_large(spark, path, shown)
+        raise too_large(spark, path, shown)
     contents = files_df.select("path", "content").toArrow().to_pylist()
     found: list[Diagnostic] = []
     sources: dict[str, str] = {}
@@ -113,7 +113,7 @@ def read_whole(spark: SparkSession, path: str, shown: str, relation: Relation, p
     return concat(relation, tables)
 
 
-def _too_large(spark: SparkSession, path: str, shown: str) -> DataError:
+def too_large(spark: SparkSession, path: str, shown: str) -> DataError:
     lines = spark.read.text(path, lineSep="\n").limit(SHOWN).toArrow().column(0).to_pylist()
     message = f"`{shown}` is not one fact per line as declared, and is too large to be searched for the lines"
     detail = f"it begins with {' ⏎ '.join(line[:80] for line in lines)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from sempre.spark.failures import reading
 from sempre.spark.frames import UNSIGNED, chosen_columns, finished, from_frame, without_nulls
 from sempre.spark.jobs import Jobs
 from sempre.spark.lines import cells_of, read_delimited, read_whole
+from sempre.spark.oddlines import TextSource
 from sempre.spark.staying import Arriving, Parts, Staying, values_in_parquet, values_in_text
 
 if TYPE_CHECKING:
@@ -110,24 +111,34 @@ class Reader:
             return Parts(table), {"source": shown, "rows": table.num_rows}
         is_json = endpoint.io == "json"
         df = self._objects(relation, endpoint, path) if is_json else cells_of(self.spark, path, relation, endpoint.text)
-        stayed = None if df is None else self._lines_that_stay(relation, df, shown)
-        if stayed is not None:
-            return stayed[0], {"source": shown, **stayed[1]}
+        if df is not None:
+            text = None if is_json else TextSource(self.spark, path, shown, relation, endpoint.text, types)
+            stayed = self._lines_that_stay(relation, df, shown, text)
+            if stayed is not None:
+                return stayed[0], {"source": shown, **stayed[1]}
         if is_json:
             table = self._json(relation, df, path, shown, parse)
         else:
             table = read_delimited(self.spark, path, shown, relation, df, parse)
         return Parts(table), {"source": shown, "rows": table.num_rows}
 
-    def _lines_that_stay(self, relation: Relation, df: DataFrame, shown: str) -> tuple[Parts, dict[str, Any]] | None:
-        """The facts of lines that stay on the cluster; None too if there are lines that take a closer look."""
-        span = Span(shown, 0, 0, 0, 0)
+    def _lines_that_stay(
+        self, relation: Relation, df: DataFrame, shown: str, text: TextSource | None
+    ) -> tuple[Parts, dict[str, Any]] | None:
+        """The facts of lines that stay on the cluster; of `text`, those that take a closer look come here."""
+        arriving = Arriving(relation, df, f"`{shown}`", Span(shown, 0, 0, 0, 0), partial(values_in_text, shown))
         try:
-            return self._stayed(Arriving(relation, df, f"`{shown}`", span, partial(values_in_text, shown)))
+            return self._stayed(arriving)
         except DataError as error:
             if {finding.code for finding in error.diagnostics} != {"E508"}:
                 raise
+        if text is None:
             return None
+        regular_df, odd = text.read()
+        stayed = self._stayed(replace(arriving, chosen=regular_df, most=lambda: None))
+        if stayed is None:
+            return None
+        return Parts(odd, stayed[0].there), {**stayed[1], "rows": stayed[1]["rows"] + odd.num_rows}
 
     def _objects(self, relation: Relation, endpoint: Endpoint, path: str) -> DataFrame | None:
         """The columns of JSON lines, with nulls where a value is not as it should be; lazy."""
