@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation
 from sempre.diagnostics import DataError, Diagnostic, Span
-from sempre.files.columns import concat
+from sempre.files.columns import RANGES, concat
 from sempre.files.options import TextFormat
 from sempre.files.read import unpacked
 from sempre.spark.frames import UNSIGNED, finished
@@ -84,7 +84,8 @@ def _value(cell: Column, kind: Kind) -> Column:
         case Kind.NUMBER:
             return fn.when(cell.rlike(INTEGER), cell.try_cast("bigint"))
         case Kind.UNSIGNED:
-            return fn.when(cell.rlike(NATURAL), cell.try_cast(UNSIGNED))
+            number, most = cell.try_cast(UNSIGNED), fn.lit(str(RANGES[kind][1])).cast(UNSIGNED)
+            return fn.when(cell.rlike(NATURAL) & (number <= most), number)
         case Kind.FLOAT:
             return fn.when(cell.rlike(REAL), cell.try_cast("double"))
         case _:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Kind, Relation
 from sempre.diagnostics import DataError, Diagnostic, Span
+from sempre.files.changes import Epoch, change_files
 from sempre.files.columns import concat
 from sempre.files.foreign import read_json
 from sempre.files.options import Endpoint, input_endpoint
@@ -207,6 +208,31 @@ def read_all(reader: Reader, work: Sequence[tuple[Relation, Endpoint]]) -> list[
     if found:
         raise DataError(found, sources)
     return [outcome for outcome in outcomes if not isinstance(outcome, DataError)]
+
+
+def read_change_folder(
+    spark: SparkSession, checked: CheckedProgram, folder: Path, staying: Staying | None = None
+) -> Epoch:
+    """The epoch of a change folder, read by Spark; raises once, with what is wrong in every file."""
+    files, found = change_files(checked, folder)
+    sources: dict[str, str] = {}
+    parts: list[tuple[Parts, dict[str, Any]]] = []
+    try:
+        reader = Reader(spark, checked, str(folder), staying)
+        parts = read_all(reader, [(file.relation, file.endpoint) for file in files])
+    except DataError as error:
+        found += error.diagnostics
+        sources = dict(error.sources)
+    if found:
+        raise DataError(found, sources)
+    sides: dict[str, dict[str, list[Parts]]] = {"insert": {}, "delete": {}}
+    for file, (part, _) in zip(files, parts, strict=True):
+        sides[file.word].setdefault(file.relation.name, []).append(part)
+    insert, delete = (
+        {name: together(checked.relations[name], mine, staying) for name, mine in sides[word].items()}
+        for word in ("insert", "delete")
+    )
+    return Epoch(insert, delete, str(folder))
 
 
 def together(relation: Relation, parts: Sequence[Parts], staying: Staying | None) -> pa.Table | Parts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -60,7 +59,7 @@ class InTasks:
             scratch.check_seen({targets[row["relation"]] / row["file"] for row in reported.to_pylist()})
         except BaseException:
             for path in targets.values():
-                shutil.rmtree(path, ignore_errors=True)
+                scratch.discard(path)
             raise
         sizes = intask.adopt(reported, targets)
         return {name: backend.written(name, path, sizes[name]) for name, path in targets.items()}

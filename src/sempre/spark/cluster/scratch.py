@@ -42,6 +42,7 @@ class Scratch:
         self.spark = spark
         self.jobs = Jobs(spark)
         self._numbers = itertools.count()
+        self._left: list[Path] = []
         parent = os.environ.get(SCRATCH_VARIABLE) or tempfile.gettempdir()
         self.folder = Path(parent) / f"sempre-{uuid.uuid4().hex}"
         # Also when nobody closes the database: at the latest when this process ends.
@@ -92,9 +93,14 @@ class Scratch:
             with running():
                 make().write.option("compression", "snappy").parquet(path.as_uri())
         except BaseException:
-            shutil.rmtree(path, ignore_errors=True)
+            self.discard(path)
             raise
         return path, self._written(path)
+
+    def discard(self, path: Path) -> None:
+        """Remove what a job left that did not succeed; again later, as tasks of it may not know yet."""
+        shutil.rmtree(path, ignore_errors=True)
+        self._left.append(path)
 
     def _written(self, path: Path) -> int:
         """How many rows a job wrote, by what is there."""
@@ -137,5 +143,7 @@ class Scratch:
         return self.spark.read.schema(schema_of(kinds, weighted)).parquet(path.as_uri())
 
     def _fresh(self) -> Path:
+        while self._left:
+            shutil.rmtree(self._left.pop(), ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         return self.folder / f"t{next(self._numbers)}"
