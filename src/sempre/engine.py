@@ -23,6 +23,7 @@ from sempre.maintain.ranked import Ranked
 from sempre.maintain.recompute import Recompute, materialize
 from sempre.maintain.sequence import Sequence
 from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work, again
+from sempre.modules.sequences import shown
 from sempre.modules.spec import Module
 from sempre.places import CLUSTER, DRIVER, Places, TooLarge, Works, place_of
 from sempre.plan.backend import Backend, Rows, Version
@@ -45,6 +46,8 @@ STRATEGIES: dict[str, Strategy] = {
 
 # Strategies that can update a stratum that they remember nothing of.
 FORGETFUL = ("recompute", "dred", "dredc", "bf", "bfc")
+# A stratum on the cluster that reads no more rows than this costs about as much as one job, whatever is done with it.
+FEW_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +175,9 @@ class Engine:
         if (snapshot.epoch, name) not in self._demanded:
             # What an earlier epoch was asked for is not likely to be asked for again.
             self._demanded = {key: version for key, version in self._demanded.items() if key[0] == self.snapshot.epoch}
-            place = place_of(self.backend)
-            reads = {name, *relations_of(rule.body)}
-            known, explicit = (
-                {read: self.places.bring(read, versions[read], place) for read in reads}
-                for versions in (snapshot.versions, snapshot.explicit)
-            )
+            at = self.places.main
+            known = {read: self.places.bring(read, snapshot.versions[read], at) for read in relations_of(rule.body)}
+            explicit = {name: self.places.bring(name, snapshot.explicit[name], at)}
             work = Work(self.program, self.backend, self.plans, {}, explicit, explicit, {}, _no_round, known)
             outcome = materialize(work, Stratum(-1, (name,), (rule,), ()))
             self._demanded[snapshot.epoch, name] = outcome.versions[name]
@@ -330,7 +330,7 @@ class Engine:
                 break
             except TooLarge as reason:
                 assert larger is not None
-                works.notes.append(f"{', '.join(stratum.relations)} again on the {larger}: {reason}")
+                works.notes.append(f"{shown(stratum.relations)} again on the {larger}: {reason}")
                 place = larger
         works.take(work, outcome)
         return place, outcome
@@ -339,12 +339,14 @@ class Engine:
         """One stratum where it is; what it remembers of another place is of no use, so there it starts again."""
         place = place_of(work.backend)
         strategy, closer = self.strategy_of(stratum, place), self.places.closer
-        # `auto` takes one pass over following a change through rounds, each of which is a job or more.
+        # `auto` takes one pass over following a change, which takes several jobs, and a few more per round.
         fresh = before.blank or not stayed or self.strategy == Auto.name
         if closer is not None and place == CLUSTER and strategy.name in FORGETFUL and fresh:
             closed = closer(work, stratum)
             if closed is not None:
                 return closed if before.blank else again(work, stratum, closed)
+            if not before.blank and not stratum.recursive and _reads_few(work, stratum):
+                return again(work, stratum, Recompute().bootstrap(work, stratum))
         if before.blank:
             return strategy.bootstrap(work, stratum)
         if stayed:
@@ -438,6 +440,11 @@ def normalized(
             pending.explicit[name] = old.removing(minus).adding(plus)
             pending.changes[name] = Change(plus, minus)
     return pending
+
+
+def _reads_few(work: Work, stratum: Stratum) -> bool:
+    read = set(stratum.relations).union(*(relations_of(rule.body) for rule in stratum.nonrecursive))
+    return sum(len(work.new[name] if name in work.new else work.old[name]) for name in read) <= FEW_ROWS
 
 
 def standing(engine: Engine, snapshot: Snapshot) -> Work:

@@ -16,6 +16,7 @@ from typing import Any
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
+from sempre.modules.sequences import shown
 from sempre.modules.spec import Module
 from sempre.plan.backend import Backend, Rows, Version
 from sempre.plan.ops import relations_of
@@ -135,8 +136,7 @@ class Places:
         limit = self.budget * (RETURN_SHARE if home == CLUSTER else 1)
         if needed <= limit:
             return Choice(DRIVER, "")
-        names = ", ".join(stratum.relations)
-        return Choice(CLUSTER, self._beyond(names, needed))
+        return Choice(CLUSTER, self._beyond(shown(stratum.relations), needed))
 
     def estimate(self, stratum: Stratum, sizes: Mapping[str, int]) -> int:
         """The bytes that a stratum may take in the driver: what it reads, once per rule that reads it, and itself."""

@@ -14,6 +14,7 @@ import pytest
 
 import sempre
 from sempre.spark.cluster import intask
+from sempre.spark.cluster.scratch import Written
 from sempre.spark.cluster.tables import Table
 from tests.spark.conftest import KIND
 
@@ -93,11 +94,12 @@ def test_an_epoch_that_is_interrupted_leaves_nothing_behind(spark: Any, monkeypa
             patch.setattr(intask, "tasks", lambda *_: slowly(spark))
             check({"e": [(3, 4)]})
         with monkeypatch.context() as patch:  # in a round
-            patch.setattr(db._cluster.scratch, "_write", lambda make: slowly(spark).count())
+            patch.setattr(db._cluster.scratch, "_write", lambda *_: slowly(spark).count())
             check({"a": [(5,)]})
         db.apply(insert={"a": [(5,)], "e": [(3, 4)]})
         assert sorted(db["c"]) == [(4,), (16,)]
         assert (1, 4) in db["r"]
         gc.collect()
-        held = {table._path for table in gc.get_objects() if isinstance(table, Table)}
+        found = [table._found for table in gc.get_objects() if isinstance(table, Table)]
+        held = {each.path for each in found if isinstance(each, Written)}
         assert set(db._cluster.scratch.paths()) <= held

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sempre.verify import Verification
 from sempre.api.changes import ChangeSet, CycleChanges, Report, Streams
 from sempre.api.intake import Coming, Intake, unknown
-from sempre.api.options import check_active, check_options, cluster_of, peak_rss, places_of
+from sempre.api.options import check_active, check_options, cluster_of, peak_rss, places_of, usable_modules
 from sempre.api.program import Program
 from sempre.api.views import Past, View, stream_of, table_of
 
@@ -119,9 +119,8 @@ class Database:
         self.program = program.under(semantics)
         self._spark = spark
         self._made_border: Border | None = None
-        # Active rules read the database of the cycle before: nothing is closed at once there. DataFrames have rounds.
         is_active = self.program.checked.semantics == "active"
-        parts = modularize(self.program.checked, "off" if is_active or place == "cluster" else modules)
+        parts = modularize(self.program.checked, usable_modules(modules, is_active, place))
         checked = parts.program
         self._backend = LocalBackend(checked, threads)
         self._decoder = Decoder(self._backend.values, checked.types)
@@ -311,7 +310,7 @@ class Database:
         def change_of(name: str) -> Change | None:
             if name not in engine.deferred:
                 return changed.get(name)
-            return difference(self._backend, *(engine.version(name, state) for state in states))
+            return difference(engine.backend, *(engine.version(name, state) for state in states))
 
         return change_of
 

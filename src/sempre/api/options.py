@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, StateError
 from sempre.engine import STRATEGIES
-from sempre.modules.find import Parts
+from sempre.modules.find import Parts, wanted_kinds
 from sempre.places import Places
 from sempre.sizes import parse_size
 
@@ -45,6 +46,18 @@ def check_active(strategy: str, place: str, cycles: int | None) -> None:
         raise StateError(f"`cycles` is {cycles}, and no run is that short", hint="Use a number from 1.")
 
 
+def usable_modules(modules: str | Iterable[str], is_active: bool, place: str) -> frozenset[str]:
+    """The kinds of modules that serve.
+
+    Active rules read the database of the cycle before: nothing is closed at once there. DataFrames have rounds, or
+    tasks that close whole strata; only neighbors are found by sorting there too.
+    """
+    wanted = wanted_kinds(modules)
+    if is_active:
+        return frozenset()
+    return wanted & {"seq"} if place == "cluster" else wanted
+
+
 def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBackend) -> SparkBackend | None:
     """The backend on DataFrames, if it may be needed."""
     if place == "cluster" and spark is None:
@@ -72,8 +85,7 @@ def places_of(
     closer = InTasks(cluster)
     if place == "cluster":
         return Places(parts.program, backends, place, closer=closer)
-    sorted_ = {name for modules in parts.modules.values() for m in modules if m.order is not None for name in m.heads}
-    return Places(parts.program, backends, place, parse_size(memory), closer, unfit=cluster.unfit | sorted_)
+    return Places(parts.program, backends, place, parse_size(memory), closer, unfit=cluster.unfit)
 
 
 def peak_rss() -> int:

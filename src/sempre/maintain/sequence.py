@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sempre.analysis.model import Stratum
-from sempre.maintain.recompute import Recompute, materialize
-from sempre.maintain.strategy import Change, Outcome, Work
+from sempre.maintain.strategy import Change, Outcome, Work, again
 from sempre.plan.backend import Ordering
 from sempre.plan.ops import Neighbors
 
@@ -19,7 +18,7 @@ from sempre.plan.ops import Neighbors
 class Sequence:
     """Keeps one relation of neighbors; its memory is the source in order. O(log n) for every changed row.
 
-    A backend without such an order evaluates the relation's rule instead.
+    A backend that keeps no order sorts again.
     """
 
     order: Neighbors
@@ -28,17 +27,16 @@ class Sequence:
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
         """All neighbors, by sorting the source once."""
         name = self.order.relation
-        if not work.backend.has_modules:
-            return materialize(work, stratum)
         after = work.backend.ordering(self.order, work.new[self.order.source].rows())
         rows = after.neighbors()
         nothing = work.backend.empty(name)
-        return Outcome({name: nothing.adding(rows)}, {name: Change(rows, nothing.rows())}, after, 1)
+        memory = after if work.backend.has_modules else None
+        return Outcome({name: nothing.adding(rows)}, {name: Change(rows, nothing.rows())}, memory, 1)
 
     def update(self, work: Work, stratum: Stratum, memory: Ordering | None) -> Outcome:
         """The neighbors around what changed, as they were against as they are."""
         if memory is None:
-            return Recompute().update(work, stratum, None)
+            return again(work, stratum, self.bootstrap(work, stratum))
         backend, name = work.backend, self.order.relation
         change = work.changes[self.order.source]
         after = memory.changed(change.plus, change.minus)

@@ -115,6 +115,12 @@ def sequence_module(program: CheckedProgram, stratum: Stratum) -> Module | None:
     return Module("seq", stratum.relations, frozenset((rule.number,)), reason, order=order)
 
 
+def shown(relations: Sequence[str]) -> str:
+    """Relations as a user knows them: those of neighbors by their source."""
+    named = (f"neighbors in {n.split('#')[1]}" if n.startswith(PREFIX) else n for n in relations)
+    return ", ".join(named)
+
+
 def _key(one: _Successor) -> tuple[str, tuple[int, ...], int]:
     return one.source, one.groups, one.column
 

@@ -178,5 +178,5 @@ class Backend(Protocol):
         ...
 
     def ordering(self, order: Neighbors, rows: Rows) -> Ordering:
-        """Rows of `order.source`, kept sorted. Only asked for where `has_modules`."""
+        """Rows of `order.source`, sorted; kept from epoch to epoch only where `has_modules`."""
         ...

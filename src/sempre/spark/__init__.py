@@ -7,7 +7,7 @@ lines.py     fact files with Soufflé's options, parsed by Spark
 sources.py   `read_inputs`: every `.input` of a program through Spark's readers
 sinks.py     `write_outputs` and `write_changes`: outputs through Spark's writers
 streams.py   a stream that keeps a database current: operations.py reads its batches, inbox.py keeps them, feed.py tells
-intask.py    recursive strata closed inside of tasks: shares.py decides how, ship.py brings the package there
+cluster/     strata evaluated by Spark; ship.py brings the package to its tasks
 failures.py  what Spark raises, as our errors
 
 Nothing here changes or stops a session that it was given, caches a frame, or touches anything but DataFrames: all of

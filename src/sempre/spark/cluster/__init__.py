@@ -1,4 +1,4 @@
-"""Fixpoints on DataFrames: the algebra of `sempre.plan.backend`, run by Spark with its shuffle and spill.
+"""Fixpoints on Spark: the algebra of `sempre.plan.backend` on DataFrames, and whole strata inside of tasks.
 
 values.py      what a column of a relation is in a DataFrame, and in Arrow
 scratch.py     `Scratch`: the one place that runs jobs; what rounds found, as Parquet that goes when nobody holds it
@@ -8,6 +8,9 @@ plans.py       a plan -> a DataFrame of its bindings
 nested.py      negations and aggregates in bodies
 aggregates.py  aggregates in heads
 backend.py     `SparkBackend`: all of it together
+intask.py      a stratum closed inside of tasks, who write what they find: shares.py decides how
+closing.py     `InTasks`: when that is done instead of rounds
+neighbors.py   neighbors in a sorted column, range by range
 
 Everything is DataFrames: it works the same on classic sessions and on Spark Connect, and sets nothing.
 """

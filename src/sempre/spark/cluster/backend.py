@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any
 from sempre.analysis.model import CheckedProgram, Kind, Relation
 from sempre.diagnostics import NOWHERE, BackendError, Diagnostic, Span
 from sempre.kernel.values import Values
-from sempre.plan.ops import Absent, Lower, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
+from sempre.plan.ops import Absent, Lower, Neighbors, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
 from sempre.spark.cluster import aggregates
 from sempre.spark.cluster.crossing import checked, named
-from sempre.spark.cluster.plans import Frames, Views, hinted
-from sempre.spark.cluster.scratch import Scratch
-from sempre.spark.cluster.tables import Store, Table, Tally, Version, summed, union_frames
+from sempre.spark.cluster.neighbors import neighbors
+from sempre.spark.cluster.plans import Frames, Views
+from sempre.spark.cluster.scratch import Scratch, Written
+from sempre.spark.cluster.tables import Store, Table, Tally, Version, guessed, hinted, summed, union_frames
 from sempre.spark.cluster.values import WEIGHT, kinds_of, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+# About how many facts a plan gives per row of the smallest thing it reads.
+FANOUT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +114,13 @@ class SparkBackend:
         """The rows of a DataFrame with the columns of a relation, which stay where they are, and how many it has."""
         self.scratch.jobs.count()
         fit, size = self.scratch.jobs.one(lambda: checked(chosen, relation, span))
-        return self._store.lazy(self._empty(relation.name), lambda: fit.distinct(), (), shared=True), size
+        empty = self._empty(relation.name)
+        return self._store.lazy(empty, lambda: fit.distinct(), (), shared=True, guess=size), size
 
     def written(self, relation: str, path: Path, size: int) -> Table:
         """Rows that tasks of ours wrote: distinct, as plain values."""
         rows = self._empty(relation)
-        rows.keep(path, size)
+        rows.keep(Written(path, size))
         return rows
 
     def frame(self, relation: Relation, version: Version) -> DataFrame:
@@ -143,10 +148,11 @@ class SparkBackend:
 
     def _heads(
         self, relation: str, plans: Sequence[Prepared], views: Views, counted: bool
-    ) -> tuple[list[Callable[[], DataFrame | None]], list[Table]]:
-        """For each plan that may give something, how to make its facts; and the tables that are read."""
+    ) -> tuple[list[Callable[[], DataFrame | None]], list[Table], int]:
+        """For each plan that may give something, how to make its facts; the tables that are read; a guess how many."""
         makers: list[Callable[[], DataFrame | None]] = []
         parents: list[Table] = []
+        guess = 0
         kinds = kinds_of(self.program.relations[relation])
         for prepared in plans:
             if any(not len(views[key]) for key in prepared.needs):
@@ -159,10 +165,11 @@ class SparkBackend:
                 return Frames(self.scratch, plan, seen, counted).head(plan, kinds)
 
             makers.append(make)
-        return makers, parents
+            guess += FANOUT * min((len(views[key]) for key in prepared.needs), default=1)
+        return makers, parents, guess
 
     def derive(self, relation: str, plans: Sequence[Prepared], views: Views, known: Version) -> Table:
-        makers, parents = self._heads(relation, plans, views, counted=False)
+        makers, parents, guess = self._heads(relation, plans, views, counted=False)
         empty = self._empty(relation)
         if not makers:
             return empty
@@ -174,10 +181,10 @@ class SparkBackend:
                 return empty.frame()
             return without(union_frames(found).distinct(), known, names)
 
-        return self._store.lazy(empty, make, [*parents, *known.tables()], shared=True)
+        return self._store.lazy(empty, make, [*parents, *known.tables()], shared=True, guess=guess)
 
     def count(self, relation: str, plans: Sequence[Prepared], views: Views) -> Table:
-        makers, parents = self._heads(relation, plans, views, counted=True)
+        makers, parents, guess = self._heads(relation, plans, views, counted=True)
         empty = self._empty(relation, weighted=True)
         if not makers:
             return empty
@@ -190,7 +197,7 @@ class SparkBackend:
                 return empty.frame()
             return union_frames(found).groupBy(*empty.names).agg(fn.count(fn.lit(1)).alias(WEIGHT))
 
-        return self._store.lazy(empty, make, parents, shared=True)
+        return self._store.lazy(empty, make, parents, shared=True, guess=guess)
 
     def walk(self, front: Any, plans: Any, views: Any, present: Any, deleting: Any) -> None:
         return None
@@ -201,12 +208,19 @@ class SparkBackend:
         some = [rows for rows in sets if not rows.known_empty] or list(sets[:1])
         if len(some) == 1:
             return some[0]
-        return self._store.lazy(some[0], lambda: union_frames([rows.frame() for rows in some]).distinct(), some)
+        return self._store.lazy(
+            some[0], lambda: union_frames([rows.frame() for rows in some]).distinct(), some, guess=guessed(some)
+        )
 
     def difference(self, rows: Table, version: Version) -> Table:
         if rows.known_empty or not len(version):
             return rows
-        return self._store.lazy(rows, lambda: without(rows.frame(), version, rows.names), [rows, *version.tables()])
+        return self._store.lazy(
+            rows,
+            lambda: without(rows.frame(), version, rows.names),
+            [rows, *version.tables()],
+            guess=rows.guess,
+        )
 
     def intersection(self, rows: Table, version: Version) -> Table:
         if rows.known_empty or not len(version):
@@ -215,6 +229,7 @@ class SparkBackend:
             rows,
             lambda: rows.frame().join(version.frame(), on=rows.names, how="left_semi"),
             [rows, *version.tables()],
+            guess=rows.guess,
         )
 
     # -------------------------------------------------------------------------------------------------- counts
@@ -226,7 +241,9 @@ class SparkBackend:
         if len(some) == 1:
             return some[0]
         names = some[0].names
-        return self._store.lazy(some[0], lambda: summed([part.frame() for part in some], names), some)
+        return self._store.lazy(
+            some[0], lambda: summed([part.frame() for part in some], names), some, guess=guessed(some)
+        )
 
     def restricted(self, counted: Table, rows: Table) -> Table:
         if counted.known_empty or rows.known_empty:
@@ -235,6 +252,7 @@ class SparkBackend:
             counted,
             lambda: counted.frame().join(rows.frame(), on=counted.names, how="left_semi"),
             [counted, rows],
+            guess=rows.guess,
         )
 
     def excluded(self, counted: Table, view: Version) -> Table:
@@ -245,8 +263,8 @@ class SparkBackend:
 
     def _numbered(self, tally: Tally, rows: Table) -> DataFrame:
         """The rows with their numbers; those whose number is zero are left out."""
-        some = [part.frame().join(rows.frame(), on=rows.names, how="left_semi") for part in tally.parts]
-        return summed(some, rows.names)
+        counted = self._store.scan(tally.parts)
+        return summed([counted.join(rows.frame(), on=rows.names, how="left_semi")], rows.names)
 
     def positive(self, tally: Tally, rows: Table) -> Table:
         if rows.known_empty or not tally.parts:
@@ -257,7 +275,7 @@ class SparkBackend:
 
             return self._numbered(tally, rows).filter(fn.col(WEIGHT) > 0).select(*rows.names)
 
-        return self._store.lazy(rows, make, [rows, *tally.parts])
+        return self._store.lazy(rows, make, [rows, *tally.parts], guess=rows.guess)
 
     def zero(self, tally: Tally, rows: Table) -> Table:
         if rows.known_empty or not tally.parts:
@@ -267,12 +285,14 @@ class SparkBackend:
             counted = self._numbered(tally, rows).select(*rows.names)
             return rows.frame().join(counted, on=rows.names, how="left_anti")
 
-        return self._store.lazy(rows, make, [rows, *tally.parts])
+        return self._store.lazy(rows, make, [rows, *tally.parts], guess=rows.guess)
 
     def lookup(self, tally: Tally, rows: Table) -> Table:
         if rows.known_empty or not tally.parts:
             return self._store.empty(rows.kinds, rows.arity, weighted=True)
-        return self._store.lazy(rows, lambda: self._numbered(tally, rows), [rows, *tally.parts], weighted=True)
+        return self._store.lazy(
+            rows, lambda: self._numbered(tally, rows), [rows, *tally.parts], weighted=True, guess=rows.guess
+        )
 
     def times(self, rows: Table, number: int) -> Table:
         if rows.known_empty:
@@ -283,12 +303,17 @@ class SparkBackend:
 
             return rows.frame().withColumn(WEIGHT, fn.lit(number).cast("bigint"))
 
-        counted = self._store.lazy(rows, make, [rows], weighted=True)
+        counted = self._store.lazy(rows, make, [rows], weighted=True, guess=rows.guess)
         counted._size = rows._size
         return counted
 
     def once(self, rows: Table) -> Table:
         return self.times(rows, 1)
+
+    # ------------------------------------------------------------------------------------------------- neighbors
+
+    def ordering(self, order: Neighbors, rows: Table) -> Sorting:
+        return Sorting(self, order, rows)
 
     # -------------------------------------------------------------------------------------- aggregates in heads
 
@@ -297,7 +322,8 @@ class SparkBackend:
         nothing = self._empty(relation)
         if rows.known_empty:
             return rows, nothing
-        best = self._store.lazy(rows, lambda: aggregates.best(rows.frame(), declared), [rows], shared=True)
+        guess = rows.guess
+        best = self._store.lazy(rows, lambda: aggregates.best(rows.frame(), declared), [rows], shared=True, guess=guess)
         if not len(version):
             return best, nothing
         held = self._store.lazy(
@@ -305,16 +331,20 @@ class SparkBackend:
             lambda: aggregates.in_groups(version.frame(), best.frame(), declared),
             [best, *version.tables()],
             shared=True,
+            guess=guess,
         )
         replaced = self._store.lazy(
-            rows, lambda: aggregates.beaten(held.frame(), best.frame(), declared, better=True), [best, held]
+            rows,
+            lambda: aggregates.beaten(held.frame(), best.frame(), declared, better=True),
+            [best, held],
+            guess=guess,
         )
 
         def make() -> DataFrame:
             kept = aggregates.beaten(held.frame(), best.frame(), declared, better=False)
             return best.frame().join(aggregates.in_groups(best.frame(), kept, declared), on=best.names, how="left_anti")
 
-        better = self._store.lazy(rows, make, [best, held])
+        better = self._store.lazy(rows, make, [best, held], guess=guess)
         self.settle([better, replaced])
         return better, replaced
 
@@ -322,7 +352,9 @@ class SparkBackend:
         declared = self.program.relations[relation]
         if declared.aggregate is None or rows.known_empty:
             return rows
-        return self._store.lazy(rows, lambda: aggregates.groups(rows.frame(), declared), [rows], shared=True)
+        return self._store.lazy(
+            rows, lambda: aggregates.groups(rows.frame(), declared), [rows], shared=True, guess=rows.guess
+        )
 
     def group_rows(self, relation: str, groups: Table, version: Version) -> Table:
         declared = self.program.relations[relation]
@@ -334,6 +366,7 @@ class SparkBackend:
             groups,
             lambda: aggregates.in_groups(version.frame(), groups.frame(), declared),
             [groups, *version.tables()],
+            guess=groups.guess,
         )
 
     def totals(self, relation: str, counted: Table) -> Table:
@@ -346,7 +379,25 @@ class SparkBackend:
             [counted],
             weighted=False,
             shared=True,
+            guess=counted.guess,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """Rows to be sorted when somebody asks for neighbors."""
+
+    backend: SparkBackend
+    order: Neighbors
+    rows: Table
+
+    def neighbors(self) -> Table:
+        """All neighbors."""
+        self.backend.settle([self.rows])
+        if not len(self.rows):
+            return self.backend.empty(self.order.relation).rows()
+        written = neighbors(self.backend.scratch, self.order, self.rows.frame(), self.rows.kinds)
+        return self.backend.written(self.order.relation, *written)
 
 
 def without(df: DataFrame, version: Version, names: list[str]) -> DataFrame:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,15 +70,20 @@ def tasks(
 
 def adopt(reported: pa.Table, targets: Mapping[str, Path]) -> dict[str, int]:
     """Keep the files that were reported, and no others; returns how many rows each relation has."""
-    rows = dict.fromkeys(targets, 0)
-    for report in reported.to_pylist():
-        folder = targets[report["relation"]]
-        (folder / report["file"]).rename(folder / report["file"].removeprefix(UNFINISHED))
-        rows[report["relation"]] += report["rows"]
-    for folder in targets.values():
-        for left in folder.glob(f"{UNFINISHED}*"):
-            left.unlink(missing_ok=True)
-    return rows
+    sizes = {}
+    for name, folder in targets.items():
+        mine = [report for report in reported.to_pylist() if report["relation"] == name]
+        sizes[name] = finish(folder, (report["file"] for report in mine), (report["rows"] for report in mine))
+    return sizes
+
+
+def finish(folder: Path, files: Iterable[str], rows: Iterable[int]) -> int:
+    """Give the files of a folder that were reported their final names, and remove the others; returns all rows."""
+    for file in files:
+        (folder / file).rename(folder / file.removeprefix(UNFINISHED))
+    for left in folder.glob(f"{UNFINISHED}*"):
+        left.unlink(missing_ok=True)
+    return sum(rows)
 
 
 # --------------------------------------------------------------------------------------------------- in a task

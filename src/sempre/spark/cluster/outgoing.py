@@ -16,16 +16,14 @@ from sempre.spark.cluster.tables import Table, Version
 from sempre.spark.cluster.values import to_arrow
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame
 
 
 def reader_of(rows: Table, relation: Relation) -> pa.RecordBatchReader:
     """All rows, of which one batch at a time is in memory; for relations with columns."""
     rows.store.settle([rows])
-    files = sorted(rows.path.glob("*.parquet")) if len(rows) else []
-    return pa.RecordBatchReader.from_batches(schema_of(relation), _batches(rows, files, relation))
+    schema = schema_of(relation)
+    return pa.RecordBatchReader.from_batches(schema, (_shown(batch, schema) for batch in _batches(rows)))
 
 
 def table_of(rows: Table, relation: Relation) -> pa.Table:
@@ -52,19 +50,23 @@ def selected(version: Version, selection: Selection) -> Table:
     return store.lazy(like, make, version.tables(), weighted=False)
 
 
-def _batches(rows: Table, files: list[Path], relation: Relation) -> Iterator[pa.RecordBatch]:
-    """The batches of all files; holds the rows, and so the files, until it has come to its end."""
-    schema = schema_of(relation)
-    for file in files:
-        for batch in pq.ParquetFile(file).iter_batches(columns=rows.names):
-            yield pa.RecordBatch.from_arrays(
-                [_shown(column, field.type) for column, field in zip(batch.columns, schema, strict=True)],
-                schema=schema,
-            )
+def _batches(rows: Table) -> Iterator[pa.RecordBatch]:
+    """The rows as they are kept; holds them, and so their files, until it has come to its end."""
+    if rows.known_empty:
+        return
+    if rows.here is not None:
+        yield from rows.here.select(rows.names).to_batches()
+        return
+    for file in sorted(rows.path.glob("*.parquet")):
+        yield from pq.ParquetFile(file).iter_batches(columns=rows.names)
 
 
-def _shown(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A column with the type that the relation has in Arrow; unsigned numbers have the same bits."""
-    if column.type == pa.int64() and wanted == pa.uint64():
-        return column.view(wanted)
-    return column if column.type == wanted else column.cast(wanted)
+def _shown(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with the names and types that the relation has in Arrow; unsigned numbers have the same bits."""
+    arrays = [
+        column.view(field.type)
+        if column.type == pa.int64() and field.type == pa.uint64()
+        else column.cast(field.type)  # nothing is copied if that is what it has
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

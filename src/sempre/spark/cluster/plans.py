@@ -22,17 +22,13 @@ from sempre.spark.cluster.compute import (
     spark_schema,
 )  # fmt: skip
 from sempre.spark.cluster.scratch import Scratch
-from sempre.spark.cluster.tables import Tally, Version
+from sempre.spark.cluster.tables import BROADCAST_VALUES, Tally, Version, hinted
 from sempre.spark.cluster.values import Kinds, names_of, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Views = Mapping[tuple[str, Read], Any]  # a `Version`; for ranks, a `Tally`
-# A side with at most this many values is sent to every task instead of being shuffled.
-BROADCAST_VALUES = 1_000_000
-# One with at most this many is hashed where it was shuffled to, instead of both sides being sorted.
-HASH_VALUES = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +38,6 @@ class Bound:
     df: DataFrame | None
     vars: frozenset[str]
     most: int | None  # at most this many rows, if that is known
-
-
-def hinted(df: DataFrame, values: int, hashed: bool = True) -> DataFrame:
-    """The right side of a join with about so many values, with a word to Spark on how to join."""
-    if values <= BROADCAST_VALUES:
-        return df.hint("broadcast")
-    return df.hint("shuffle_hash") if hashed and values <= HASH_VALUES else df
 
 
 class Frames:

@@ -15,8 +15,9 @@ import tempfile
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +34,19 @@ if TYPE_CHECKING:
 
 # Names the folder for what rounds find: one that the driver and all executors see.
 SCRATCH_VARIABLE = "SEMPRE_SCRATCH"
+# Up to so many rows are fetched and held in the driver, if no more are expected.
+FEW_ROWS = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Rows in a folder of Parquet files."""
+
+    path: Path
+    num_rows: int
+
+
+Found: TypeAlias = Written | pa.Table
 
 
 class Scratch:
@@ -59,9 +73,13 @@ class Scratch:
 
     # ---------------------------------------------------------------------------------------------------- jobs
 
-    def write_all(self, frames: Sequence[Callable[[], DataFrame]]) -> list[tuple[Path, int]]:
-        """Writes DataFrames, several at a time; returns where each is and how many rows it has."""
-        return self.jobs.run([functools.partial(self._write, make) for make in frames])
+    def write_all(self, frames: Sequence[Callable[[], DataFrame]], few: Sequence[bool]) -> list[Found]:
+        """Writes DataFrames, several at a time; returns what is to be kept of each.
+
+        Those that are expected to have `few` rows are fetched instead: Spark takes longer to prepare files, and to read
+        them again, than to find a few rows.
+        """
+        return self.jobs.run([functools.partial(self._write, *each) for each in zip(frames, few, strict=True)])
 
     def mapped(self, df: DataFrame, run: Callable[..., Any], schema: StructType) -> DataFrame:
         """`df.mapInArrow`, with a function of this package."""
@@ -86,7 +104,13 @@ class Scratch:
         with running():
             return self.jobs.one(report)
 
-    def _write(self, make: Callable[[], DataFrame]) -> tuple[Path, int]:
+    def _write(self, make: Callable[[], DataFrame], few: bool) -> Found:
+        if few:
+            self.jobs.count()
+            with running():
+                table = make().limit(FEW_ROWS + 1).toArrow()
+            if table.num_rows <= FEW_ROWS:
+                return table
         path = self._fresh()
         try:
             self.jobs.count()
@@ -95,7 +119,7 @@ class Scratch:
         except BaseException:
             self.discard(path)
             raise
-        return path, self._written(path)
+        return Written(path, self._written(path))
 
     def discard(self, path: Path) -> None:
         """Remove what a job left that did not succeed; again later, as tasks of it may not know yet."""
@@ -119,12 +143,12 @@ class Scratch:
                     )
                 )
 
-    def put(self, table: pa.Table) -> tuple[Path, int]:
+    def put(self, table: pa.Table) -> Written:
         """Writes an Arrow table, without a job."""
         path = self._fresh()
         path.mkdir(parents=True)
         pq.write_table(table, path / "part-0.parquet", compression="snappy")
-        return path, table.num_rows
+        return Written(path, table.num_rows)
 
     def get(self, path: Path, columns: Sequence[str]) -> pa.Table:
         """The rows of what was written, without a job."""
@@ -139,8 +163,13 @@ class Scratch:
             taken.append(batch.column(0))
         return pa.chunked_array(taken)
 
-    def frame(self, path: Path, kinds: Kinds, weighted: bool) -> DataFrame:
-        return self.spark.read.schema(schema_of(kinds, weighted)).parquet(path.as_uri())
+    def local_frame(self, table: pa.Table, kinds: Kinds, weighted: bool) -> DataFrame:
+        """A few rows."""
+        return self.spark.createDataFrame(table, schema_of(kinds, weighted))
+
+    def frame(self, paths: Sequence[Path], kinds: Kinds, weighted: bool) -> DataFrame:
+        """What was written at some places."""
+        return self.spark.read.schema(schema_of(kinds, weighted)).parquet(*(path.as_uri() for path in paths))
 
     def _fresh(self) -> Path:
         while self._left:

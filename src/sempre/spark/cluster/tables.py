@@ -23,8 +23,8 @@ import pyarrow as pa
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.layout import Column
-from sempre.spark.cluster.scratch import Scratch
-from sempre.spark.cluster.values import WEIGHT, Kinds, from_arrow, names_of, schema_of
+from sempre.spark.cluster.scratch import FEW_ROWS, Found, Scratch, Written
+from sempre.spark.cluster.values import WEIGHT, Kinds, arrow_schema, from_arrow, names_of
 from sempre.spark.failures import TaskFault
 
 if TYPE_CHECKING:
@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     from sempre.kernel.values import Values
 
 # A version or tally with more parts than this is merged.
-MANY_PARTS = 6
+MANY_PARTS = 12
+# A side with at most this many values is sent to every task instead of being shuffled.
+BROADCAST_VALUES = 1_000_000
+# One with at most this many is hashed where it was shuffled to, instead of both sides being sorted.
+HASH_VALUES = 8_000_000
 # What the planner hears of a column comes from so many of its values.
 SAMPLE_ROWS = 4096
 
@@ -58,10 +62,27 @@ class Store:
         weighted = how.pop("weighted", like.weighted)
         return Table(self, like.kinds, like.arity, weighted, make, tuple(parents), **how)
 
+    def scan(self, tables: Sequence[Table]) -> DataFrame:
+        """All rows of tables with the same columns: one scan of those that are written, one of those that are here."""
+        like = tables[0]
+        some = [table for table in tables if table.is_settled and not table.known_empty]
+        paths = [table.path for table in some if table.here is None]
+        frames = [table.frame() for table in tables if not table.is_settled and not table.known_empty]
+        if paths:
+            frames.append(self.scratch.frame(paths, like.kinds, like.weighted))
+        here = [table.here for table in some if table.here is not None]
+        if here or not frames:
+            schema = arrow_schema(like.kinds, like.weighted)
+            rows = pa.concat_tables(
+                [schema.empty_table(), *(table.select(schema.names).cast(schema) for table in here)]
+            )
+            frames.append(self.scratch.local_frame(rows, like.kinds, like.weighted))
+        return union_frames(frames)
+
     def held(self, table: pa.Table, kinds: Kinds, arity: int) -> Table:
         """A table with these rows."""
         made = Table(self, kinds, arity, False)
-        made.keep(*self.scratch.put(table))
+        made.keep(table if table.num_rows <= FEW_ROWS else self.scratch.put(table))
         return made
 
     def settle(self, tables: Iterable[Table]) -> None:
@@ -75,11 +96,12 @@ class Store:
         if not fresh:
             return
         try:
-            written = self.scratch.write_all([table.frame for table in fresh])
+            few = [table.guess is not None and table.guess <= FEW_ROWS for table in fresh]
+            written = self.scratch.write_all([table.frame for table in fresh], few)
         except TaskFault as fault:
             raise self._located(fault) from None
-        for table, (path, size) in zip(fresh, written, strict=True):
-            table.keep(path, size)
+        for table, found in zip(fresh, written, strict=True):
+            table.keep(found)
 
     def _located(self, fault: TaskFault) -> DataError:
         rule = next((rule for rule in self._program.rules if rule.number == fault.rule), None)
@@ -90,7 +112,7 @@ class Store:
 
     def merged(self, parts: Sequence[Table], make: Callable[[], DataFrame], size: int | None) -> Table:
         """One table instead of many, when somebody first needs it or the epoch ends."""
-        table = self.lazy(parts[0], make, parts, shared=True)
+        table = self.lazy(parts[0], make, parts, shared=True, guess=guessed(parts))
         table._size = size
         self._merging.add(table)
         return table
@@ -104,7 +126,8 @@ class Store:
 class Table:
     """Distinct rows of one relation; with a weight each if `weighted`.
 
-    A `shared` table is written before anything that is made from it.
+    A `shared` table is written before anything that is made from it. `guess` is about how many rows it will have, if
+    anybody can tell: a wrong one costs time only.
     """
 
     place = "cluster"
@@ -118,6 +141,7 @@ class Table:
         make: Callable[[], DataFrame] | None = None,
         parents: tuple[Table, ...] = (),
         shared: bool = False,
+        guess: int | None = None,
     ) -> None:
         self.store = store
         self.kinds = kinds
@@ -127,7 +151,8 @@ class Table:
         self._parents = parents
         self._shared = shared
         self._size: int | None = None
-        self._path: Path | None = None
+        self._guess = guess
+        self._found: Found | None = None
         self._frame: DataFrame | None = None
         self._distinct: dict[int, int] = {}
 
@@ -144,6 +169,11 @@ class Table:
     def known_empty(self) -> bool:
         return self._size == 0
 
+    @property
+    def guess(self) -> int | None:
+        """About how many rows there are, if that can be told."""
+        return self._guess if self._size is None else self._size
+
     def __len__(self) -> int:
         if self._size is None:
             self.store.settle([self])
@@ -152,9 +182,17 @@ class Table:
 
     @property
     def path(self) -> Path:
-        """Where the rows are, once they are settled; there have to be some."""
-        assert self._path is not None
-        return self._path
+        """A folder with the rows, of which there have to be some; they are settled."""
+        assert self._found is not None
+        if not isinstance(self._found, Written):
+            self.keep(self.store.scratch.put(self._found))
+        assert isinstance(self._found, Written)
+        return self._found.path
+
+    @property
+    def here(self) -> pa.Table | None:
+        """The rows, if the driver holds them."""
+        return self._found if isinstance(self._found, pa.Table) else None
 
     def pending(self) -> list[Table]:
         """The shared tables that have to be written first."""
@@ -163,32 +201,32 @@ class Table:
         found = [self] if self._shared else []
         return found + [table for parent in self._parents for table in parent.pending()]
 
-    def keep(self, path: Path, size: int) -> None:
-        """From now on, what is written at `path`."""
-        self._make, self._parents, self._path, self._size = None, (), path, size
-        weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
-        if not size:
-            shutil.rmtree(path, ignore_errors=True)
-            self._path = None
+    def keep(self, found: Found) -> None:
+        """From now on, what was found."""
+        self._make, self._parents, self._size = None, (), found.num_rows
+        if isinstance(found, Written):
+            weakref.finalize(self, shutil.rmtree, found.path, ignore_errors=True)
+        if self._size:
+            self._found = found
+        elif isinstance(found, Written):
+            shutil.rmtree(found.path, ignore_errors=True)
 
     def frame(self) -> DataFrame:
         """A DataFrame of the rows; lazy."""
         if self._make is not None and self._size != 0:
             return self._make()
         if self._frame is None:
-            scratch = self.store.scratch
-            if self._path is None:
-                self._frame = scratch.spark.createDataFrame([], schema_of(self.kinds, self.weighted))
-            else:
-                self._frame = scratch.frame(self._path, self.kinds, self.weighted)
+            self._frame = self.store.scan([self])
         return self._frame
 
     def distinct(self, column: int) -> int | None:
         """About how many different values a column has, by a sample; None before the table is settled."""
-        if self._path is None:
+        if self._found is None:
             return None
         if column not in self._distinct:
-            sample = self.store.scratch.sample(self._path, self.names[column], SAMPLE_ROWS)
+            name = self.names[column]
+            here = self.here
+            sample = self.store.scratch.sample(self.path, name, SAMPLE_ROWS) if here is None else here.column(name)
             counts = sample.value_counts().field("counts").to_numpy()
             once = int((counts == 1).sum())
             self._distinct[column] = max(1, int((len(self) / len(sample)) ** 0.5 * once) + counts.size - once)
@@ -202,8 +240,8 @@ class Table:
         if not len(self):
             return pa.table({name: pa.array([], pa.int64()) for name in names})
         self.store.settle([self])
-        assert self._path is not None
-        return self.store.scratch.get(self._path, names)
+        found = self._found
+        return found.select(names) if isinstance(found, pa.Table) else self.store.scratch.get(self.path, names)
 
     def columns(self) -> list[Column]:
         """The columns in the driver, as codes."""
@@ -226,7 +264,7 @@ class Table:
         if not self.weighted:
             return self
         names = self.names
-        plain = self.store.lazy(self, lambda: self.frame().select(*names), [self], weighted=False)
+        plain = self.store.lazy(self, lambda: self.frame().select(*names), [self], weighted=False, guess=self.guess)
         plain._size = self._size
         return plain
 
@@ -235,9 +273,24 @@ class Table:
         from pyspark.sql import functions as fn
 
         names = self.names
-        turned = self.store.lazy(self, lambda: self.frame().select(*names, (-fn.col(WEIGHT)).alias(WEIGHT)), [self])
+        negative = (-fn.col(WEIGHT)).alias(WEIGHT)
+        turned = self.store.lazy(self, lambda: self.frame().select(*names, negative), [self], guess=self.guess)
         turned._size = self._size
         return turned
+
+
+def guessed(tables: Iterable[Table]) -> int | None:
+    """About how many rows there are in all."""
+    guesses = [table.guess for table in tables]
+    known = [guess for guess in guesses if guess is not None]
+    return sum(known) if len(known) == len(guesses) else None
+
+
+def hinted(df: DataFrame, values: int, hashed: bool = True) -> DataFrame:
+    """The right side of a join with about so many values, with a word to Spark on how to join."""
+    if values <= BROADCAST_VALUES:
+        return df.hint("broadcast")
+    return df.hint("shuffle_hash") if hashed and values <= HASH_VALUES else df
 
 
 def union_frames(frames: Sequence[DataFrame]) -> DataFrame:
@@ -283,14 +336,21 @@ class Version:
         return [table for part, gone in self.parts for table in (part, *gone)]
 
     def frame(self) -> DataFrame:
-        """A DataFrame of the rows; lazy."""
-        frames = []
+        """A DataFrame of the rows; lazy. Parts without the same tables are one scan, and so are those tables."""
+        store, names = self.like.store, self.like.names
+        if not self.parts:
+            return store.empty(self.like.kinds, self.like.arity).frame()
+        groups: dict[tuple[int, ...], tuple[list[Table], tuple[Table, ...]]] = {}
         for part, gone in self.parts:
-            df = part.frame().select(*part.names)
-            for other in gone:
-                df = df.join(other.frame().select(*part.names), on=part.names, how="left_anti")
+            groups.setdefault(tuple(map(id, gone)), ([], gone))[0].append(part)
+        frames = []
+        for parts, gone in groups.values():
+            df = store.scan(parts).select(*names)
+            if gone:
+                size = sum(map(len, gone)) * len(names)
+                df = df.join(hinted(store.scan(gone).select(*names), size), on=names, how="left_anti")
             frames.append(df)
-        return union_frames(frames) if frames else self.like.store.empty(self.like.kinds, self.like.arity).frame()
+        return union_frames(frames)
 
     def adding(self, rows: Table) -> Version:
         """With rows that it lacks."""
@@ -306,14 +366,18 @@ class Version:
         return Version(self.like, parts, self._size - len(rows))._compact()
 
     def _compact(self) -> Version:
-        """As it is, unless it has many parts."""
+        """As it is, unless it has many parts: then the smaller ones are merged, or all where some were taken out of."""
         if not self._size:
             return Version(self.like, (), 0)
-        if len(self.tables()) <= MANY_PARTS:
+        if len({id(table) for table in self.tables()}) <= MANY_PARTS:
             return self
-        store = self.like.store
-        table = store.merged(self.tables(), Version(self.like, self.parts, self._size).frame, self._size)
-        return Version(self.like, ((table, ()),), self._size)
+        kept: list[Part] = []
+        if not any(gone for _, gone in self.parts):
+            kept = sorted(self.parts, key=lambda part: -len(part[0]))[: MANY_PARTS // 2]
+        merging = tuple(part for part in self.parts if part not in kept)
+        some = Version(self.like, merging, self._size - sum(len(part) for part, _ in kept))
+        table = self.like.store.merged(some.tables(), some.frame, len(some))
+        return Version(self.like, (*kept, (table, ())), self._size)
 
     def plus(self, *versions: Version) -> Version:
         """The union with disjoint versions."""
@@ -350,13 +414,13 @@ class Tally:
 
     def frame(self) -> DataFrame:
         """A DataFrame of the rows whose number is not zero; lazy."""
-        return summed([part.frame() for part in self.parts], self.like.names)
+        return summed([self.like.store.scan(self.parts)], self.like.names)
 
     def entries(self) -> Table:
         """All rows whose number is not zero."""
         if not self.parts:
             return self.like.store.empty(self.like.kinds, self.like.arity, weighted=True)
-        return self.like.store.lazy(self.like, self.frame, self.parts, weighted=True)
+        return self.like.store.lazy(self.like, self.frame, self.parts, weighted=True, guess=guessed(self.parts))
 
 
 def summed(frames: Sequence[DataFrame], names: list[str]) -> DataFrame:

@@ -52,6 +52,12 @@ def schema_of(kinds: Kinds, weighted: bool = False) -> StructType:
     return types.StructType([*fields, types.StructField(WEIGHT, types.LongType())] if weighted else fields)
 
 
+def arrow_schema(kinds: Kinds, weighted: bool = False) -> pa.Schema:
+    """The same, for Arrow."""
+    fields = [pa.field(name, ARROW[kind]) for name, kind in zip(names_of(kinds), kinds, strict=True)]
+    return pa.schema([*fields, pa.field(WEIGHT, pa.int64())] if weighted else fields)
+
+
 def plain(const: Const) -> int | float | str:
     """The value of a constant as a DataFrame holds it."""
     value = const.value
