@@ -15,10 +15,11 @@ from sempre.api.options import cluster_of, places_of
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import DataError, SempreError
 from sempre.files import read_inputs as read_here
+from sempre.ingest import Parts
 from sempre.modules.find import modularize
 from sempre.spark.cluster.outgoing import table_of
 from sempre.spark.sources import read_inputs
-from sempre.spark.staying import Parts, Staying
+from sempre.spark.staying import Staying
 
 KINDS = "a: number, b: unsigned, c: float, d: symbol"
 

@@ -102,6 +102,18 @@ def test_what_is_wrong_is_said_as_it_is_elsewhere(spark: Any, tmp_path: Path, na
         assert "E50" in str(here)
 
 
+def test_a_source_that_changes_while_it_is_read_fails_the_epoch(spark: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": ["a"], "y": ["b"]}), tmp_path / "edge.parquet")
+    with sempre.Database(REACH, spark=spark, place="cluster") as db:
+        df = spark.read.parquet(str(tmp_path / "edge.parquet"))
+        rows, size = db._cluster.take(db.program.relations["edge"], df.toDF("c0", "c1"))
+        assert size == 1
+        pq.write_table(pa.table({"x": ["a"], "y": pa.array([None], pa.string())}), tmp_path / "edge.parquet")
+        spark.catalog.refreshByPath(str(tmp_path / "edge.parquet"))
+        with pytest.raises(sempre.BackendError, match="E706"):
+            len(rows)
+
+
 # --------------------------------------------------------------------------------------------- by the budget
 
 REACH = """

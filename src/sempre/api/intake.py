@@ -13,7 +13,7 @@ from sempre.api.program import Program
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import DataError
 from sempre.engine import Engine
-from sempre.ingest import encode_rows, is_spark_frame
+from sempre.ingest import Parts, encode_rows, is_spark_frame
 from sempre.places import CLUSTER
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Intake:
         here, there = rows, None
         if is_spark_frame(rows):
             here, there = self.border().given(relation, rows, self.staying())
-        elif hasattr(rows, "there"):  # what was read for this database, and has been split already
+        elif isinstance(rows, Parts):  # what was read for this database, and has been looked at already
             here, there = rows.here, rows.there
         if there is not None:
             coming.there[relation.name] = there

@@ -19,13 +19,14 @@ from sempre.files.foreign import read_json
 from sempre.files.options import Endpoint, input_endpoint
 from sempre.files.read import Stdin, missing_file, read_endpoint
 from sempre.files.text import read_text
+from sempre.ingest import Parts
 from sempre.places import CLUSTER
 from sempre.spark.failures import reading
 from sempre.spark.frames import UNSIGNED, chosen_columns, finished, from_frame, without_nulls
 from sempre.spark.jobs import Jobs
 from sempre.spark.lines import cells_of, read_delimited, read_whole
 from sempre.spark.oddlines import TextSource
-from sempre.spark.staying import Arriving, Parts, Staying, values_in_parquet, values_in_text
+from sempre.spark.staying import Arriving, Staying, values_in_parquet, values_in_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

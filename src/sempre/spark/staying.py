@@ -37,14 +37,6 @@ class Arriving:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """Rows of one relation, some in the driver and some on the cluster; either may be missing."""
-
-    here: pa.Table | None = None
-    there: Rows | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Staying:
     """Takes what stays; `held` gives the explicit facts that a relation has already."""
 

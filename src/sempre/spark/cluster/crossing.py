@@ -43,7 +43,10 @@ def checked(chosen: DataFrame, relation: Relation, span: Span = NOWHERE) -> tupl
             found.append(unfit(relation, column, error, span))
     if found:
         raise DataError(found)
-    return plain(chosen, relation), int(row["rows"])
+    # It is read again to be taken, and may be another by then.
+    changed = fn.raise_error(fn.lit(f"the source of relation `{relation.name}` has changed while it was read"))
+    sound = chosen.select(*(fn.coalesce(fn.col(name), changed).alias(name) for name, _, _ in columns))
+    return plain(sound, relation), int(row["rows"])
 
 
 def plain(df: DataFrame, relation: Relation) -> DataFrame:
