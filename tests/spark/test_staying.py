@@ -13,6 +13,7 @@ import sempre
 from sempre.files import write_changes, write_outputs
 from sempre.spark.sinks import Sinks
 from sempre.spark.sources import read_inputs
+from tests.spark.conftest import KIND
 from tests.spark.test_sources import outcome
 
 PROGRAM = """
@@ -157,7 +158,8 @@ def test_auto_takes_into_the_driver_what_fits_without_a_job_where_that_is_known(
         assert (report.placement, report.jobs, db._cluster.jobs) == ("driver", 0, 0)
         local = spark.createDataFrame(pa.table({"x": ["b"], "y": ["c"]}))
         db.apply(insert={"edge": local})
-        assert db._cluster.jobs == 0
+        before = db._cluster.jobs
+        assert before == 0 or KIND == "connect", "Connect does not say that a frame is local"
         db.apply(insert={"edge": spark.range(1).selectExpr("'c' as x", "'d' as y")})
-        assert db._cluster.jobs == 1, "one count"
+        assert db._cluster.jobs == before + 1, "one count"
         assert len(db["reach"]) == 6
