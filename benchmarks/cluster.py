@@ -1,8 +1,8 @@
 """Measures rounds on DataFrames: `place="cluster"` beside the loop that a Spark user writes by hand.
 
-python benchmarks/cluster.py el [--only loop|sempre]    classification of an EL ontology (GALEN)
-python benchmarks/cluster.py closure [--edges N]        the closure of a sparse graph, with 100 million results or more
-python benchmarks/cluster.py epochs [--epochs N]        small changes: nothing may pile up
+python benchmarks/cluster.py el [--only loop|sempre]          classification of an EL ontology (GALEN)
+python benchmarks/cluster.py closure [--edges N] [--rounds]   a sparse graph, 100 million results or more
+python benchmarks/cluster.py epochs [--epochs N]              small changes: nothing may pile up
 
 The ontology is in the folder that SEMPRE_SHARED names, or in `shared` beside the project. `--master` and `--memory` say
 where Spark runs and how much memory Java has.
@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -22,9 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from processes import Memory, cpu_seconds, family, resident
 
 import sempre
 from sempre.engine import Progress
+from sempre.spark.cluster import shares
 from sempre.spark.session import SessionOptions, StartingSession
 
 if TYPE_CHECKING:
@@ -41,18 +41,6 @@ CLOSURE = """
 reach(x, y) :- edge(x, y).
 reach(x, z) :- reach(x, y), edge(y, z).
 """
-
-
-def cpu_seconds() -> float:
-    """Processor time of this process and those below it, which a busy machine does not change much."""
-    lines = subprocess.run(["ps", "-eo", "pid,ppid,cputimes"], capture_output=True, text=True, check=True).stdout
-    rows = [tuple(map(int, line.split())) for line in lines.splitlines()[1:]]
-    mine, found = {os.getpid()}, 0
-    for pid, parent, seconds in sorted(rows):
-        if pid in mine or parent in mine:
-            mine.add(pid)
-            found += seconds
-    return found
 
 
 def galen(spark: SparkSession, share: float) -> dict[str, DataFrame]:
@@ -157,19 +145,26 @@ def sparse(edges: int) -> np.ndarray:
     return np.unique(np.column_stack([source, np.minimum(target, nodes - 1)]), axis=0)
 
 
-def closure(spark: SparkSession, edges: int) -> None:
+def closure(spark: SparkSession, edges: int, by_rounds: bool) -> None:
     pairs = sparse(edges)
-    with tempfile.TemporaryDirectory() as folder:
+    if by_rounds:
+        shares.COPIED_ROWS = shares.WHOLE_ROWS = -1  # nothing may be closed inside of tasks
+    with tempfile.TemporaryDirectory() as folder, Memory() as memory:
         pq.write_table(pa.table({"x": pairs[:, 0], "y": pairs[:, 1]}), f"{folder}/edge.parquet")
         df = spark.read.parquet(f"{folder}/edge.parquet")
         started = time.perf_counter()
         options = {"spark": spark, "place": "cluster", "strategy": "recompute", "progress": _show()}
         with sempre.Database(CLOSURE, **options) as db:
-            changes = db.apply(insert={"edge": df})
+            report = db.apply(insert={"edge": df}).report
             spent = time.perf_counter() - started
-            print(f"{len(pairs):,} edges, {len(db['reach']):,} pairs, {changes.report.rounds} rounds: {spent:.1f} s")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"driver's Python: {peak:,} MiB at most")
+            print(
+                f"{len(pairs):,} edges, {len(db['reach']):,} pairs, {report.rounds} rounds: {spent:.1f} s; {report.why}"
+            )
+            held = [file for path in db._cluster.scratch.paths() for file in path.glob("*")]
+            print(f"kept: {sum(file.stat().st_size for file in held) / 2**20:,.0f} MiB on scratch")
+            folder_of_rounds = db._cluster.scratch.folder
+        print(f"left after closing: {folder_of_rounds.exists()}")
+    print(f"all processes: {memory.peak / 2**30:.1f} GiB at most")
 
 
 def epochs(spark: SparkSession, number: int) -> None:
@@ -177,10 +172,13 @@ def epochs(spark: SparkSession, number: int) -> None:
         db.apply(insert={"edge": [(n, n + 1) for n in range(20)]})
         for epoch in range(number):
             side = "insert" if epoch % 2 else "delete"
-            db.apply(**{side: {"edge": [(10, 11)]}})
+            started = time.perf_counter()
+            jobs = db.apply(**{side: {"edge": [(10, 11)]}}).report.jobs
+            spent = time.perf_counter() - started
             held = db._cluster.scratch.paths()
-            size = sum(file.stat().st_size for path in held for file in path.glob("*"))
-            print(f"epoch {epoch + 1}: {len(held)} tables, {size:,} bytes", flush=True)
+            memory = sum(map(resident, family(os.getpid()))) / 2**20
+            kept = f"{len(held)} tables on scratch, {memory:,.0f} MiB in all processes"
+            print(f"epoch {epoch + 1}: {spent:.1f} s, {jobs} jobs, {kept}", flush=True)
 
 
 def main() -> None:
@@ -189,6 +187,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("loop", "sempre"))
     parser.add_argument("--share", type=float, default=1, help="of the ontology")
     parser.add_argument("--edges", type=int, default=1_000_000)
+    parser.add_argument("--rounds", action="store_true", help="of DataFrames, not inside of tasks")
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default="4g")
@@ -199,7 +198,7 @@ def main() -> None:
     if options.what == "el":
         el(spark, options.only, options.share)
     elif options.what == "closure":
-        closure(spark, options.edges)
+        closure(spark, options.edges, options.rounds)
     else:
         epochs(spark, options.epochs)
     starting.close()

@@ -321,7 +321,7 @@ class Engine:
             works.notes.append(choice.why)
         place = choice.place
         while True:
-            larger = places.next_larger(place, stratum)
+            larger = places.next_larger(place)
             observer = self._round_observer(stratum, started)
             guard = observer if larger is None else places.guard(stratum, works, observer)
             work = works.at(place, stratum, guard)
@@ -340,7 +340,7 @@ class Engine:
         place = place_of(work.backend)
         strategy, closer = self.strategy_of(stratum, place), self.places.closer
         # `auto` takes one pass over following a change, which takes several jobs, and a few more per round.
-        fresh = before.blank or not stayed or self.strategy == Auto.name
+        fresh = before.blank or not stayed or self.strategy in (Auto.name, Recompute.name)
         if closer is not None and place == CLUSTER and strategy.name in FORGETFUL and fresh:
             closed = closer(work, stratum)
             if closed is not None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.diagnostics import DataError
+from sempre.files.interned import codes_of
 from sempre.files.records import RecordError, parse_record
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, float_codes
@@ -197,7 +198,8 @@ class _Encoder:
         if kind is Kind.SYMBOL and _is_text(type_):
             return self._text(data)
         if kind is Kind.RECORD:
-            return self.column(index, data.to_pylist())
+            is_text = _is_text(type_) and not column.null_count
+            return self._record_texts(index, data) if is_text else self.column(index, data.to_pylist())
         if kind is Kind.FLOAT and pa.types.is_floating(type_):
             return float_codes(data.cast(pa.float64()).to_numpy())
         if kind in INTEGER_RANGES:
@@ -231,6 +233,16 @@ class _Encoder:
 
         encoded = data if pa.types.is_dictionary(data.type) else data.dictionary_encode()
         codes = self._values.symbols.encode(encoded.dictionary.to_pylist())
+        return np.asarray(codes.take(encoded.indices.to_numpy()))
+
+    def _record_texts(self, index: int, data: Any) -> Column:
+        import pyarrow as pa
+
+        encoded = data if pa.types.is_dictionary(data.type) else data.dictionary_encode()
+        try:
+            codes = codes_of(self._values, encoded.dictionary.to_pylist(), self._relation.types[index], self._types)
+        except RecordError as error:
+            raise self._fail(f"column `{self._relation.columns[index]}`: {error}") from None
         return np.asarray(codes.take(encoded.indices.to_numpy()))
 
     def _fail_arrow(self, index: int, type_: Any) -> DataError:

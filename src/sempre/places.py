@@ -8,7 +8,7 @@ stays there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,14 +70,11 @@ class Places:
         wanted: str = "auto",
         budget: int | None = None,
         closer: Closer | None = None,
-        unfit: Container[str] = (),
     ) -> None:
         self._program = program
         self.backends = backends
         self.budget = budget or int(machine_memory() * MEMORY_SHARE)
         self.closer = closer
-        # Relations that only the driver can hold.
-        self._unfit = unfit
         only = next(iter(backends)) if len(backends) == 1 else None
         self._fixed = only or (wanted if wanted in backends else None)
         self.main = self._fixed or DRIVER
@@ -93,10 +90,6 @@ class Places:
     def fixed(self) -> str | None:
         """Where everything has to be, if it has to be at one place."""
         return self._fixed
-
-    def may_leave(self, relation: str) -> bool:
-        """Whether a relation may be kept elsewhere than in the driver."""
-        return CLUSTER in self.backends and relation not in self._unfit
 
     def bytes_of(self, relation: str, rows: int) -> int:
         """About what rows of a relation take in the driver."""
@@ -119,19 +112,14 @@ class Places:
             return f"{names} on the cluster: about {needed:,} bytes, and the budget is {self.budget:,}"
         return f"{names} still on the cluster: about {needed:,} bytes, more than a quarter of the budget"
 
-    def next_larger(self, place: str, stratum: Stratum) -> str | None:
+    def next_larger(self, place: str) -> str | None:
         """Where a stratum can go when a place is too small for it."""
-        return CLUSTER if place == DRIVER and self._fixed is None and self._movable(stratum) else None
-
-    def _movable(self, stratum: Stratum) -> bool:
-        return not any(name in self._unfit for name in stratum.relations)
+        return CLUSTER if place == DRIVER and self._fixed is None else None
 
     def choose(self, stratum: Stratum, works: Works, home: str | None) -> Choice:
         """Where a stratum should run, given how large what it reads is, and where it is now."""
         if self._fixed is not None:
             return Choice(self._fixed, "")
-        if not self._movable(stratum):
-            return Choice(DRIVER, "")
         needed = self.estimate(stratum, works.sizes(stratum))
         limit = self.budget * (RETURN_SHARE if home == CLUSTER else 1)
         if needed <= limit:

@@ -9,7 +9,8 @@ import numpy as np
 
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.files.arrays import bytes_to_arrow, to_arrow
-from sempre.files.records import Value, format_record
+from sempre.files.interned import texts_of
+from sempre.files.records import Value
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, floats_of
 
@@ -47,8 +48,9 @@ class Decoder:
             return to_arrow(column, pa.float64())
         if type_.kind is Kind.SYMBOL:
             return self._symbols(column)
-        texts = [format_record(value, type_, self._types) for value in self._records(column, type_)]
-        return pa.array(texts, pa.string())
+        unique, where = np.unique(column, return_inverse=True)
+        texts = texts_of(self._values, unique, type_, self._types)
+        return pa.array(texts, pa.string()).take(pa.array(where))
 
     def _symbols(self, column: Column) -> Any:
         import pyarrow as pa

@@ -14,7 +14,7 @@ import sempre
 from sempre.analysis.model import Kind
 from sempre.spark.cluster.intask import Closer
 from sempre.spark.cluster.shares import Split, decide
-from sempre.spark.cluster.values import table_of
+from sempre.spark.cluster.values import kinds_of, table_of
 from tests.engine import database
 from tests.property.programs import random_case
 
@@ -94,7 +94,8 @@ PATHS = {"right linear", "left linear", "transitive", "new symbols", "equivalenc
 def plain_table(db: Any, name: str, rows: Any) -> pa.Table:
     """Rows as tasks read them."""
     relation = db.program.relations[name]
-    return table_of(db._backend.values, rows.columns(), len(rows), relation.kinds, relation.arity)
+    kinds = kinds_of(relation, db.program.checked.types)
+    return table_of(db._backend.values, rows.columns(), len(rows), kinds, relation.arity)
 
 
 def inputs_of(db: Any, split: Split, own: tuple[str, ...]) -> dict[str, pa.Table]:
@@ -132,7 +133,7 @@ def check_strata(db: Any) -> list[Split]:
     found = []
     for stratum in program.strata:
         split = decide(program, stratum, {}, PARTS)
-        if split is not None and not any(Kind.RECORD in r.kinds for r in split.program.relations.values()):
+        if split is not None:
             check_shares(split, inputs_of(db, split, stratum.relations), db, stratum.relations)
             found.append(split)
     return found
@@ -148,6 +149,8 @@ def test_random_cases() -> None:
     assert sum(split.module is not None for split in splits) > 5
     assert sum(bool(split.keys) for split in splits) > 5
     assert sum(split.parts == 1 for split in splits) > 5
+    relations = [relation for split in splits for relation in split.program.relations.values()]
+    assert any(Kind.RECORD in relation.kinds for relation in relations)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

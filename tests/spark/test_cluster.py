@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 import sempre
-from sempre.analysis.model import Kind
-from sempre.lang.printer import to_text
+from tests.engine import STRATEGIES as EVERY_STRATEGY
 from tests.engine import check_epochs
-from tests.property.programs import Case, random_case
+from tests.property.programs import random_case
 from tests.scripts.script import read
 from tests.spark.conftest import KIND
 
@@ -33,42 +32,63 @@ reach(x, z) :- reach(x, y), edge(y, z).
 """
 
 
-def random_program(seed: int) -> Case:
-    """The first random case from a seed on whose values DataFrames can hold."""
-    while True:
-        case = random_case(random.Random(seed))
-        relations = sempre.Program(to_text(case.program)).relations
-        if not any(Kind.RECORD in relation.kinds for relation in relations.values()):
-            return case
-        seed += 1000
+STRATEGIES = ("recompute", "dredc", "elastic")
+NAMES = sorted(path.stem for path in SCRIPTS.glob("*.dl"))
 
 
-@pytest.mark.parametrize(
-    ("seed", "strategy"),
-    [
-        (3, "recompute"),
-        pytest.param(5, "dredc", marks=pytest.mark.slow),
-        pytest.param(8, "elastic", marks=pytest.mark.slow),
-    ],
-)
-@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
-def test_random_programs_agree_with_the_oracle(spark: Any, seed: int, strategy: str) -> None:
-    case = random_program(seed)
-    check_epochs(case.program, [(case.facts, {}), *case.updates[:1]], strategy, spark=spark, place="cluster")
+def sampled(names: list[str], every: int) -> list[tuple[str, str]]:
+    """Some of the scripts, each with one of the strategies, all of which come up."""
+    return [(name, EVERY_STRATEGY[at % len(EVERY_STRATEGY)]) for at, name in enumerate(names[::every])]
 
 
-@pytest.mark.parametrize(
-    ("name", "strategy"),
-    [
-        ("cycle", "dredc"),
-        pytest.param("symbols", "elastic", marks=pytest.mark.slow),
-        pytest.param("aggregates", "recompute", marks=pytest.mark.slow),
-        pytest.param("min_under_deletion", "dred", marks=pytest.mark.slow),
-    ],
-)
-def test_scripts_agree_with_the_oracle(spark: Any, name: str, strategy: str) -> None:
+@pytest.fixture
+def by_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is closed inside of tasks."""
+    monkeypatch.setattr("sempre.spark.cluster.shares.COPIED_ROWS", -1)
+    monkeypatch.setattr("sempre.spark.cluster.shares.WHOLE_ROWS", -1)
+
+
+def check_random(spark: Any, seed: int, strategy: str, epochs: int = 2) -> None:
+    case = random_case(random.Random(seed))
+    check_epochs(case.program, [(case.facts, {}), *case.updates[:epochs]], strategy, spark=spark, place="cluster")
+
+
+def check_script(spark: Any, name: str, strategy: str) -> None:
     script = read((SCRIPTS / f"{name}.dl").read_text("utf-8"), name)
     check_epochs(script.program, script.epochs, strategy, spark=spark, place="cluster")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", [3, 5])
+@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
+def test_random_programs_agree_with_the_oracle(spark: Any, by_rounds: None, seed: int, strategy: str) -> None:
+    check_random(spark, seed, strategy)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
+def test_random_programs_inside_of_tasks_agree_with_the_oracle(spark: Any, strategy: str) -> None:
+    check_random(spark, 8, strategy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", [*range(100, 120), 167, 177, 231, 373])  # many of these have records
+@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
+def test_more_random_programs(spark: Any, by_rounds: None, seed: int, strategy: str) -> None:
+    check_random(spark, seed, strategy)
+
+
+@pytest.mark.parametrize(("name", "strategy"), sampled(NAMES, every=1 if KIND == "classic" else 4))
+def test_scripts_agree_with_the_oracle(spark: Any, by_rounds: None, name: str, strategy: str) -> None:
+    check_script(spark, name, strategy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", EVERY_STRATEGY)
+@pytest.mark.parametrize("name", NAMES)
+def test_all_scripts_with_all_strategies(spark: Any, name: str, strategy: str) -> None:
+    check_script(spark, name, strategy)
 
 
 @pytest.mark.slow
@@ -108,6 +128,78 @@ def test_frames_stay_on_the_cluster_and_come_out_as_frames(spark: Any) -> None:
         assert len(db["e"]) == 3
 
 
+RECORDS = """
+.type Name <: symbol
+.type Item = [name: Name, weight: float, size: unsigned]
+.type List = [item: Item, rest: List]
+.decl e(l: List, n: number)
+.decl part(i: Item)
+.decl grown(l: List)
+part(i) :- e([i, _], _).
+part(i) :- e([_, [i, _]], _).
+grown([["", w, s], l]) :- e(l, _), part([_, w, s]).
+"""
+
+
+def test_records_stay_on_the_cluster_and_come_out_as_the_driver_gives_them(spark: Any) -> None:
+    texts = [
+        "[[a, 0.5, 1], [[ü, nan, 18446744073709551615], nil]]",
+        '[ [a,0.50,+1],[[ "ü", NaN, 18446744073709551615], nil ] ]',  # the same
+        '[["b, [", -0.0, 0], nil]',
+        "[nil, nil]",
+        "nil",
+    ]
+    df = spark.createDataFrame([(text, 1) for text in texts], "l string, n long")
+    found = {}
+    for place in ("driver", "cluster"):
+        with sempre.Database(RECORDS, spark=spark, place=place, strategy="recompute") as db:
+            db.apply(insert={"e": df})
+            found[place] = {name: sorted(map(repr, db[name])) for name in db}
+            for name in db:
+                out = db[name].to_spark()
+                found[place][name] += [str(out.dtypes), *sorted(map(repr, out.toArrow().to_pylist()))]
+    assert found["cluster"] == found["driver"]
+    assert sum(row.startswith(("((", "(None")) for row in found["driver"]["e"]) == 4
+    assert len(found["driver"]["part"]) == 2 * 4 + 1
+
+
+def test_texts_that_are_no_records_are_refused_and_change_nothing(spark: Any) -> None:
+    text = ".type L = [h: number, t: L]\n.decl a(l: L)"
+    with sempre.Database(text, spark=spark, place="cluster") as db:
+        db.apply(insert={"a": [((1, None),)]})
+        for bad, code, why in (
+            ("[x, nil]", "E507", "1 text is not of its type: `x` is not a number"),
+            ("[1, nil", "E507", "expected `]`"),
+            (None, "E508", "1 nulls"),
+        ):
+            with pytest.raises(sempre.DataError) as caught:
+                db.apply(insert={"a": spark.createDataFrame([("[2, nil]",), (bad,)], "l string")})
+            assert caught.value.diagnostics[0].code == code
+            assert why in str(caught.value)
+            assert "column `l` of relation `a`" in str(caught.value)
+        assert list(db["a"]) == [((1, None),)]
+
+
+@pytest.mark.slow
+def test_what_is_counted_in_a_head_need_not_be_a_number(spark: Any) -> None:
+    text = """
+    .type Pair = [a: number, b: symbol]
+    .decl e(x: number, s: symbol, p: Pair)
+    .decl symbols(x: number, n: number)
+    .decl pairs(x: number, n: number)
+    .decl made(x: number, n: number)
+    symbols(x, count(s)) :- e(x, s, _).
+    pairs(x, count(p)) :- e(x, _, p).
+    made(x, count(as([x, s], Pair))) :- e(x, s, _).
+    """
+    first = [(1, "a", (1, "a")), (1, "b", None), (2, "a", (1, "a"))]
+    with sempre.Database(text, spark=spark, place="cluster", strategy="dredc") as db:
+        db.apply(insert={"e": first})
+        assert {tuple(sorted(db[name])) for name in ("symbols", "pairs", "made")} == {((1, 2), (2, 1))}
+        db.apply(delete={"e": first[1:]}, insert={"e": [(1, "c", (3, "")), (1, "d", None)]})
+        assert {tuple(sorted(db[name])) for name in ("symbols", "pairs", "made")} == {((1, 3),)}
+
+
 def test_a_fault_in_a_task_names_the_rule_and_changes_nothing(spark: Any) -> None:
     text = ".decl a(x: number)\n.decl b(x: number)\nb(10 / x) :- a(x)."
     with sempre.Database(text, spark=spark, place="cluster") as db:
@@ -136,6 +228,26 @@ def test_auto_takes_the_cluster_when_the_estimate_exceeds_the_budget(spark: Any)
         assert db.verify().ok
 
 
+def test_auto_takes_records_to_the_cluster_and_back(spark: Any) -> None:
+    text = """
+    .type Step = [from: symbol, to: symbol]
+    .decl step(s: Step, n: number)
+    .decl path(x: symbol, y: symbol)
+    .decl taken(s: Step)
+    path(x, y) :- step([x, y], _).
+    path(x, z) :- path(x, y), step([y, z], _).
+    taken([x, y]) :- path(x, y).
+    """
+    steps = [((f"n{i}", f"n{i + 1}"), i) for i in range(4)]
+    with sempre.Database(text, spark=spark, memory=100) as db:
+        report = db.apply(insert={"step": steps}).report
+        assert "cluster" in report.placement
+        db.apply(delete={"step": steps[1:2]})
+        assert sorted(db["taken"]) == [(pair,) for pair in sorted(db["path"])]
+        assert sorted(db["path"]) == [("n0", "n1"), ("n2", "n3"), ("n2", "n4"), ("n3", "n4")]
+        assert db.verify().ok
+
+
 def test_auto_starts_again_on_the_cluster_when_the_estimate_was_too_low(spark: Any) -> None:
     edges = [(f"n{i}", f"n{i + 1}") for i in range(4)]
     with sempre.Database(REACH, spark=spark, memory=800) as db:
@@ -157,8 +269,6 @@ def test_places_that_cannot_be_are_refused(spark: Any) -> None:
         sempre.Database(REACH, spark=spark, place="workers")
     with pytest.raises(sempre.BackendError, match="Spark session"):
         sempre.Database(REACH, place="cluster")
-    with pytest.raises(sempre.BackendError, match="E708"):
-        sempre.Database(".type L = [h: number, t: L]\n.decl a(l: L)", spark=spark, place="cluster")
     with pytest.raises(sempre.StateError, match="not a size"):
         sempre.Database(REACH, spark=spark, memory="lots")
 

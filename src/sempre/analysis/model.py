@@ -185,7 +185,8 @@ class NormalRule:
     """`relation(args) :- body`.
 
     `number` identifies the rule in reports. With `relation.aggregate`, the argument at that column is the
-    expression under the aggregate. `kinds` gives the kind of every variable, nested ones included.
+    expression under the aggregate. `kinds` gives the kind of every variable, nested ones included; `records` the
+    type of those that hold records, empty for one that can only be nil.
     """
 
     number: int
@@ -196,6 +197,7 @@ class NormalRule:
     deletes: bool = False
     text: str = field(default="", compare=False)
     span: Span = field(default=NOWHERE, compare=False)
+    records: dict[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

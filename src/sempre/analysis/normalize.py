@@ -84,6 +84,7 @@ class _Normalizer:
     def __init__(self, typing: Typing) -> None:
         self.typing = typing
         self.kinds: dict[str, Kind] = {}
+        self.records: dict[str, str] = {}
         self.taken: set[str] = set()
         self.counter = 0
 
@@ -98,8 +99,10 @@ class _Normalizer:
         text = to_text(replace(clause.source, plan=()))
         if not scope.literals and not clause.head.deletes:
             return Fact(head.relation, args, text, clause.source.span)
-        body = tuple(scope.literals)
-        return NormalRule(number, head.relation, args, body, self.kinds, clause.head.deletes, text, clause.source.span)
+        return NormalRule(
+            number, head.relation, args, tuple(scope.literals), self.kinds, clause.head.deletes, text,
+            clause.source.span, self.records,
+        )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------------ names
 
@@ -107,12 +110,20 @@ class _Normalizer:
         self.counter += 1
         return self.named(f"#{self.counter}", kind)
 
-    def named(self, name: str, kind: Kind) -> Var:
+    def fresh_for(self, term: Term) -> Var:
+        """A variable for the value of a term."""
+        self.counter += 1
+        return self.named(f"#{self.counter}", self.typing.kind(term), self.typing.record(term))
+
+    def named(self, name: str, kind: Kind, record: str | None = None) -> Var:
         self.kinds[name] = kind
+        if kind is Kind.RECORD:
+            self.records[name] = record or ""
         return Var(name)
 
     def variable(self, variable: Variable, scope: _Scope) -> Var:
-        return self.named(scope.renamed.get(variable.name, variable.name), self.typing.kind(variable))
+        name = scope.renamed.get(variable.name, variable.name)
+        return self.named(name, self.typing.kind(variable), self.typing.record(variable))
 
     def enter(self, body: tuple[Formula, ...], terms: tuple[Term, ...], outer: _Scope) -> _Scope:
         """A scope inside `outer`; a variable that an earlier scope has too gets another name."""
@@ -161,7 +172,7 @@ class _Normalizer:
         constant = self.constant(inner)
         if constant is not None:
             return constant
-        variable = self.fresh(self.typing.kind(term))
+        variable = self.fresh_for(term)
         later.append((variable, inner))
         return variable
 
@@ -200,7 +211,7 @@ class _Normalizer:
         """A variable with the value of `term`."""
         if isinstance(term, Variable):
             return self.variable(term, scope)
-        variable = self.fresh(self.typing.kind(term))
+        variable = self.fresh_for(term)
         expr = self.expr(term, scope)
         scope.literals.append(Compare("=", variable, expr, self.typing.kind(term), term.span))
         return variable

@@ -67,10 +67,7 @@ def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBac
         return None
     from sempre.spark.cluster.backend import SparkBackend
 
-    cluster = SparkBackend(checked, spark, driver.values)
-    if place == "cluster":
-        cluster.check()
-    return cluster
+    return SparkBackend(checked, spark, driver.values)
 
 
 def places_of(
@@ -85,7 +82,7 @@ def places_of(
     closer = InTasks(cluster)
     if place == "cluster":
         return Places(parts.program, backends, place, closer=closer)
-    return Places(parts.program, backends, place, parse_size(memory), closer, unfit=cluster.unfit)
+    return Places(parts.program, backends, place, parse_size(memory), closer)
 
 
 def peak_rss() -> int:

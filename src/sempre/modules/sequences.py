@@ -298,6 +298,7 @@ def _defining_rule(relation: Relation, source: Relation, one: _Successor, number
     shared = {g: Var(f"group{g}") for g in one.groups}
     kinds = {var.name: one.kind for var in (low, high, middle)}
     kinds.update({var.name: source.kinds[g] for g, var in shared.items()})
+    types = {var.name: source.types[g] for g, var in shared.items()}
 
     def atom(value: Var) -> Match:
         args = []
@@ -306,13 +307,16 @@ def _defining_rule(relation: Relation, source: Relation, one: _Successor, number
             if arg is None:
                 arg = Var(f"_{value.name}{column}")
                 kinds[arg.name] = kind
+                types[arg.name] = source.types[column]
             args.append(arg)
         return Match(source.name, tuple(args))
 
     between = (atom(middle), Compare("<", low, middle, one.kind), Compare("<", middle, high, one.kind))
     head = (*shared.values(), low, high)
     body = (atom(low), atom(high), Compare("<", low, high, one.kind), Not(between, head))
-    return NormalRule(number, relation.name, head, body, kinds, False, _text(relation, body, head), source.span)
+    text = _text(relation, body, head)
+    records = {name: type_.name for name, type_ in types.items() if type_.kind is Kind.RECORD}
+    return NormalRule(number, relation.name, head, body, kinds, False, text, source.span, records)
 
 
 def _text(relation: Relation, body: Sequence[Literal], head: Sequence[Var]) -> str:

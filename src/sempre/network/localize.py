@@ -263,7 +263,7 @@ class _Maker:
         self.relations[name] = Relation(
             name, _columns(args), tuple(Type(kind.value, kind) for kind in kinds), location=0, aggregate=aggregate
         )
-        send = NormalRule(0, name, args, body, rule.kinds, text=rule.text, span=rule.span)
+        send = NormalRule(0, name, args, body, rule.kinds, text=rule.text, span=rule.span, records=rule.records)
         return send, (Match(name, args, rule.span),)
 
     def carried(self, rule: NormalRule, stages: list[_Stage], number: int) -> list[str]:

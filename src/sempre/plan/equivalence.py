@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sempre.analysis.model import CheckedProgram, Match, NormalRule, Relation, Var
+from sempre.analysis.model import CheckedProgram, Kind, Match, NormalRule, Relation, Var
 
 
 def close_equivalences(program: CheckedProgram) -> CheckedProgram:
@@ -26,12 +26,13 @@ def _closure(relation: Relation, number: int) -> list[NormalRule]:
     name, kind = relation.name, relation.kinds[0]
     x, y, z = Var("x"), Var("y"), Var("z")
     kinds = {"x": kind, "y": kind, "z": kind}
+    records = dict.fromkeys(kinds, relation.types[0].name) if kind is Kind.RECORD else {}
     forward, onward = Match(name, (x, y)), Match(name, (y, z))
     symmetric = NormalRule(
-        number, name, (y, x), (forward,), kinds, False, f"{name}(y, x) :- {name}(x, y).", relation.span
+        number, name, (y, x), (forward,), kinds, False, f"{name}(y, x) :- {name}(x, y).", relation.span, records
     )
     transitive = NormalRule(
         number + 1, name, (x, z), (forward, onward), kinds, False, f"{name}(x, z) :- {name}(x, y), {name}(y, z).",
-        relation.span,
+        relation.span, records,
     )  # fmt: skip
     return [symmetric, transitive]

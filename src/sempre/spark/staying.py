@@ -57,7 +57,7 @@ class Staying:
 
     def _stays(self, arriving: Arriving) -> bool:
         relation, places = arriving.relation, self.places
-        if not relation.arity or not places.may_leave(relation.name):
+        if not relation.arity:
             return False
         if places.fixed is not None:
             return places.fixed == CLUSTER

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sempre.analysis.model import CheckedProgram, Kind, Relation
-from sempre.diagnostics import NOWHERE, BackendError, Diagnostic, Span
+from sempre.analysis.model import CheckedProgram, Relation
+from sempre.diagnostics import NOWHERE, Span
 from sempre.kernel.values import Values
 from sempre.plan.ops import Absent, Lower, Neighbors, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
 from sempre.spark.cluster import aggregates
@@ -64,15 +64,6 @@ class SparkBackend:
         self.instances = 0
         self.scratch = Scratch(spark)
         self._store = Store(self.scratch, values, program)
-        self.unfit = relations_with_records(program)
-
-    def check(self) -> None:
-        """Raise for a program with values that DataFrames cannot hold."""
-        for name in sorted(self.unfit):
-            relation = self.program.relations[name]
-            message = f"relation `{name}` needs records: place `cluster` cannot hold them"
-            hint = "use place `driver` or `auto`, or columns of numbers and symbols"
-            raise BackendError(Diagnostic("E708", message, relation.span, hint=hint), self.program.sources)
 
     def close(self) -> None:
         """Remove whatever is on scratch."""
@@ -94,7 +85,7 @@ class SparkBackend:
 
     def _empty(self, relation: str, weighted: bool = False) -> Table:
         declared = self.program.relations[relation]
-        return self._store.empty(kinds_of(declared), declared.arity, weighted)
+        return self._store.empty(kinds_of(declared, self.program.types), declared.arity, weighted)
 
     def empty(self, relation: str) -> Version:
         return Version(self._empty(relation), (), 0)
@@ -107,13 +98,14 @@ class SparkBackend:
         declared = self.program.relations[relation]
         if not size:
             return self._empty(relation)
-        kinds = kinds_of(declared)
+        kinds = kinds_of(declared, self.program.types)
         return self._store.held(table_of(self.values, columns, size, kinds, declared.arity), kinds, declared.arity)
 
     def take(self, relation: Relation, chosen: DataFrame, span: Span = NOWHERE) -> tuple[Table, int]:
         """The rows of a DataFrame with the columns of a relation, which stay where they are, and how many it has."""
+        types = self.program.types
         self.scratch.jobs.count()
-        fit, size = self.scratch.jobs.one(lambda: checked(chosen, relation, span))
+        fit, size = self.scratch.jobs.one(lambda: checked(self.scratch, chosen, relation, types, span))
         empty = self._empty(relation.name)
         return self._store.lazy(empty, lambda: fit.distinct(), (), shared=True, guess=size), size
 
@@ -153,7 +145,7 @@ class SparkBackend:
         makers: list[Callable[[], DataFrame | None]] = []
         parents: list[Table] = []
         guess = 0
-        kinds = kinds_of(self.program.relations[relation])
+        kinds = kinds_of(self.program.relations[relation], self.program.types)
         for prepared in plans:
             if any(not len(views[key]) for key in prepared.needs):
                 continue
@@ -162,7 +154,7 @@ class SparkBackend:
                 parents += view.parts if isinstance(view, Tally) else view.tables()
 
             def make(plan: Plan = prepared.plan, seen: Views = seen) -> DataFrame | None:
-                return Frames(self.scratch, plan, seen, counted).head(plan, kinds)
+                return Frames(self.scratch, self.program, plan.rule, seen, counted).head(plan, kinds)
 
             makers.append(make)
             guess += FANOUT * min((len(views[key]) for key in prepared.needs), default=1)
@@ -416,9 +408,3 @@ def _others(steps: tuple[Step, ...]) -> list[tuple[str, Read]]:
         for probe in probes((step,)) if isinstance(step, Absent | Reduce) else ():
             found += [(probe.relation, Read.HERE), (probe.relation, Read.THERE)]
     return found
-
-
-def relations_with_records(program: CheckedProgram) -> frozenset[str]:
-    """The relations whose values, or whose rules' values, DataFrames cannot hold."""
-    found = {name for name, relation in program.relations.items() if Kind.RECORD in relation.kinds}
-    return frozenset(found | {rule.relation for rule in program.rules if Kind.RECORD in rule.kinds.values()})

@@ -7,7 +7,7 @@ and no setting of the session matters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,9 @@ from sempre.analysis.model import Compare, Const, Expr, Kind, Var
 from sempre.backends.pipeline import Bindings, Pipeline, compute
 from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
-from sempre.plan.ops import Assign, Filter, Step
-from sempre.spark.cluster.values import ARROW, from_arrow, plain, to_arrow
+from sempre.plan.ops import Assign, Filter, Step, TakeApart
+from sempre.plan.planner import reading, variables
+from sempre.spark.cluster.values import Form, arrow_type, from_arrow, plain, to_arrow
 from sempre.spark.failures import fault_text
 
 if TYPE_CHECKING:
@@ -39,7 +40,13 @@ def column_of(expr: Expr, names: Mapping[str, str]) -> Column | None:
     return None
 
 
-_TYPES = {Kind.NUMBER: "bigint", Kind.UNSIGNED: "bigint", Kind.FLOAT: "double", Kind.SYMBOL: "string"}
+_TYPES = {
+    Kind.NUMBER: "bigint",
+    Kind.UNSIGNED: "bigint",
+    Kind.FLOAT: "double",
+    Kind.SYMBOL: "string",
+    Kind.RECORD: "string",
+}
 
 
 def condition_of(test: Compare, names: Mapping[str, str]) -> Column | None:
@@ -67,25 +74,38 @@ def is_native(step: Step, names: Mapping[str, str]) -> bool:
     return isinstance(step, Assign) and not hasattr(step.expr, "op")
 
 
+def looked_into(steps: Sequence[Step], exprs: Iterable[Expr]) -> frozenset[str]:
+    """The variables whose values matter to steps without a relation, or to expressions."""
+    found = [variables(expr) for expr in exprs]
+    for step in steps:
+        if isinstance(step, Filter):
+            found.append(reading(step.test))
+        elif isinstance(step, TakeApart):
+            found.append(reading(step.unpack))
+        elif isinstance(step, Assign):
+            found.append(variables(step.expr))
+    return frozenset().union(*found)
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSteps:
     """Steps without a relation, and expressions after them, by the kernel: a function for `mapInArrow`.
 
-    `given` are the variables that come in, with column and kind; `kept` those that go out, `results` expressions that
-    go out after them, with column and kind each.
+    `given` are the variables that come in, with column and form; `kept` those that go out, `results` expressions that
+    go out after them, with column and form each.
     """
 
     rule: int
     steps: tuple[Step, ...]
-    given: tuple[tuple[str, str, Kind], ...]
-    kept: tuple[tuple[str, str, Kind], ...]
-    results: tuple[tuple[Expr, str, Kind], ...] = ()
+    given: tuple[tuple[str, str, Form], ...]
+    kept: tuple[tuple[str, str, Form], ...]
+    results: tuple[tuple[Expr, str, Form], ...] = ()
 
     @property
-    def columns(self) -> list[tuple[str, Kind]]:
+    def columns(self) -> list[tuple[str, Form]]:
         """The columns that go out."""
-        kept = [(column, kind) for _, column, kind in self.kept]
-        return kept + [(column, kind) for _, column, kind in self.results]
+        kept = [(column, form) for _, column, form in self.kept]
+        return kept + [(column, form) for _, column, form in self.results]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -99,7 +119,7 @@ class KernelSteps:
         names = batch.schema.names
         rows = Bindings(
             batch.num_rows,
-            {var: from_arrow(values, batch.column(names.index(name)), kind) for var, name, kind in self.given},
+            {var: from_arrow(values, batch.column(names.index(name)), form) for var, name, form in self.given},
             {},
         )
         found: list[Bindings] = []
@@ -107,23 +127,18 @@ class KernelSteps:
             rows, {}, found.append
         )
         for bound in found:
-            arrays = [to_arrow(values, bound.columns[var], kind) for var, _, kind in self.kept]
-            arrays += [to_arrow(values, compute(values, expr, bound), kind) for expr, _, kind in self.results]
+            arrays = [to_arrow(values, bound.columns[var], form) for var, _, form in self.kept]
+            arrays += [to_arrow(values, compute(values, expr, bound), form) for expr, _, form in self.results]
             yield pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self.columns))
 
 
-def arrow_schema(columns: Sequence[tuple[str, Kind]]) -> pa.Schema:
-    return pa.schema([pa.field(name, ARROW[kind]) for name, kind in columns])
+def arrow_schema(columns: Sequence[tuple[str, Form]]) -> pa.Schema:
+    return pa.schema([pa.field(name, arrow_type(form)) for name, form in columns])
 
 
-def kind_of(expr: Expr, kinds: Mapping[str, Kind]) -> Kind:
-    """The kind of the value of an expression."""
-    return kinds[expr.name] if isinstance(expr, Var) else expr.kind
-
-
-def spark_schema(columns: Sequence[tuple[str, Kind]]) -> Any:
+def spark_schema(columns: Sequence[tuple[str, Form]]) -> Any:
     from pyspark.sql import types
 
     from sempre.spark.cluster.values import spark_type
 
-    return types.StructType([types.StructField(name, spark_type(kind)) for name, kind in columns])
+    return types.StructType([types.StructField(name, spark_type(form)) for name, form in columns])

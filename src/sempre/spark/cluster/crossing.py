@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sempre.analysis.model import Kind, Relation
+import pyarrow as pa
+
+from sempre.analysis.model import Kind, Relation, Type
 from sempre.diagnostics import NOWHERE, DataError, Span
-from sempre.spark.cluster.values import names_of
-from sempre.spark.frames import UNSIGNED, not_text, nulls, out_of_range, unfit
+from sempre.files.records import RecordError, format_record, parse_record
+from sempre.spark.cluster.scratch import Scratch
+from sempre.spark.cluster.values import Kinds, Shape, kinds_of, names_of
+from sempre.spark.frames import UNSIGNED, Unfit, not_text, nulls, out_of_range, unfit
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -15,6 +21,7 @@ if TYPE_CHECKING:
 LIMIT = 1 << 64
 # A type with room for every unsigned number, and one more digit.
 WIDE = "decimal(21,0)"
+RECORD_HINT = "a record is a string such as [1, [2, nil]]"
 
 
 def _wide(number: int) -> Column:
@@ -24,7 +31,9 @@ def _wide(number: int) -> Column:
     return fn.lit(str(number)).cast(WIDE)
 
 
-def checked(chosen: DataFrame, relation: Relation, span: Span = NOWHERE) -> tuple[DataFrame, int]:
+def checked(
+    scratch: Scratch, chosen: DataFrame, relation: Relation, types: Mapping[str, Type], span: Span = NOWHERE
+) -> tuple[DataFrame, int]:
     """The columns as plain values, and how many rows there are, by one job that gives nothing but numbers.
 
     Raises `DataError` for every column with nulls or with values that no relation can hold.
@@ -46,7 +55,37 @@ def checked(chosen: DataFrame, relation: Relation, span: Span = NOWHERE) -> tupl
     # It is read again to be taken, and may be another by then.
     changed = fn.raise_error(fn.lit(f"the source of relation `{relation.name}` has changed while it was read"))
     sound = chosen.select(*(fn.coalesce(fn.col(name), changed).alias(name) for name, _, _ in columns))
+    if Kind.RECORD in relation.kinds:
+        sound = _with_records(scratch, sound, relation, types, span)
     return plain(sound, relation), int(row["rows"])
+
+
+def _with_records(
+    scratch: Scratch, chosen: DataFrame, relation: Relation, types: Mapping[str, Type], span: Span
+) -> DataFrame:
+    """With every record written in the one way that counts; raises `DataError` for texts that are no records."""
+    from pyspark.sql import functions as fn
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    run = OneText(kinds_of(relation, types))
+    schema = StructType([*chosen.schema.fields, *(StructField(why, StringType()) for _, why, _ in run.records)])
+    written = scratch.mapped(chosen, run, schema)
+    tests = [test for _, why, _ in run.records for test in (fn.count(why).alias(f"n{why}"), fn.min(why).alias(why))]
+    found = written.agg(*tests).toArrow().to_pylist()[0]
+    wrong = []
+    for (_, why, _), column in zip(run.records, _record_columns(relation), strict=True):
+        if found[why] is not None:
+            noun = "text is" if found[f"n{why}"] == 1 else "texts are"
+            error = Unfit("E507", f"{found[f'n{why}']:,} {noun} not of its type: {found[why]}", RECORD_HINT)
+            wrong.append(unfit(relation, column, error, span))
+    if wrong:
+        raise DataError(wrong)
+    return written.select(*names_of(relation.kinds))
+
+
+def _record_columns(relation: Relation) -> list[str]:
+    pairs = zip(relation.columns, relation.kinds, strict=True)
+    return [column for column, kind in pairs if kind is Kind.RECORD]
 
 
 def plain(df: DataFrame, relation: Relation) -> DataFrame:
@@ -95,3 +134,36 @@ def named(df: DataFrame, relation: Relation) -> DataFrame:
             col = fn.when(col < 0, wide + _wide(LIMIT)).otherwise(wide).cast(UNSIGNED)
         columns.append(col.alias(shown))
     return df.select(*columns)
+
+
+@dataclass(frozen=True, slots=True)
+class OneText:
+    """Records as the text that equal ones share, null where a text is none: a function for `mapInArrow`.
+
+    After the columns there is one per column of records, with what is wrong where something is.
+    """
+
+    kinds: Kinds
+
+    @property
+    def records(self) -> list[tuple[str, str, Shape]]:
+        """The columns of records, those for what is wrong with them, and their shapes."""
+        columns = zip(names_of(self.kinds), self.kinds, strict=True)
+        return [(name, f"why_{name}", form) for name, form in columns if isinstance(form, Shape)]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            for name, why, shape in self.records:
+                encoded = columns[name].dictionary_encode()
+                pairs = [_one_text(text, shape) for text in encoded.dictionary.to_pylist()]
+                for at, column in enumerate((name, why)):
+                    columns[column] = pa.array([pair[at] for pair in pairs], pa.string()).take(encoded.indices)
+            yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _one_text(text: str, shape: Shape) -> tuple[str | None, str | None]:
+    try:
+        return format_record(parse_record(text, shape.type, shape.types), shape.type, shape.types), None
+    except RecordError as error:
+        return None, f"{error}"

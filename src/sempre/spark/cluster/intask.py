@@ -199,7 +199,7 @@ class Closer:
         self._paths: tuple[Paths, Shares] | None = None
 
     def _encoded(self, name: str, table: pa.Table) -> tuple[list[Any], int]:
-        kinds = self._program.relations[name].kinds
+        kinds = kinds_of(self._program.relations[name], self._program.types)
         names = names_of(kinds)
         columns = [
             from_arrow(self._backend.values, table.column(at), kind) for at, kind in zip(names, kinds, strict=True)
@@ -251,7 +251,8 @@ class Closer:
         relation = self._program.relations[name]
         size = len(columns[0])
         if size:
-            yield name, table_of(self._backend.values, columns, size, kinds_of(relation), relation.arity)
+            kinds = kinds_of(relation, self._program.types)
+            yield name, table_of(self._backend.values, columns, size, kinds, relation.arity)
 
     def _first(self, stratum: Stratum) -> dict[str, Any]:
         return first_facts(self._backend, self._plans, self._program, stratum, self._state, self._explicit)

@@ -19,7 +19,7 @@ from sempre.kernel.values import Values
 from sempre.plan.ops import Neighbors
 from sempre.spark.cluster.intask import Files, finish
 from sempre.spark.cluster.scratch import Scratch
-from sempre.spark.cluster.values import ARROW, Kinds, from_arrow, names_of, spark_type
+from sempre.spark.cluster.values import Kinds, arrow_type, from_arrow, names_of, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -107,7 +107,7 @@ class Ranges:
         row["rows"] = written.column("rows") if written else pa.array([0], pa.int64())
         for side, table in ((FIRST, first), (LAST, last)):
             for at, kind in enumerate(self.kinds):
-                row[f"{side}{at}"] = table.column(at).combine_chunks().cast(ARROW[kind])
+                row[f"{side}{at}"] = table.column(at).combine_chunks().cast(arrow_type(kind))
         yield pa.RecordBatch.from_pydict(row)
 
 

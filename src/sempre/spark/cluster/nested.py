@@ -14,8 +14,8 @@ from sempre.kernel import reduce
 from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
 from sempre.plan.ops import Absent, Probe, Read, Reduce, Step, probes
-from sempre.spark.cluster.compute import spark_schema
-from sempre.spark.cluster.values import ARROW, from_arrow, to_arrow
+from sempre.spark.cluster.compute import arrow_schema, spark_schema
+from sempre.spark.cluster.values import Form, from_arrow, to_arrow
 from sempre.spark.failures import fault_text
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _results(frames: Frames, literal: Fold, inner: Bound, shared: tuple[str, ...
         counted = df.groupBy(*keys).agg(fn.count(fn.lit(1)).alias(RESULT))
         return counted if keys else counted.filter(fn.col(RESULT) > 0)
     assert literal.expr is not None
-    terms = frames.with_results(inner, [literal.expr], [TERM], shared)
+    terms = frames.with_results(inner, [(literal.expr, TERM, literal.operand)], shared)
     if literal.kind in ("min", "max") and literal.operand is Kind.NUMBER:
         pick = fn.min if literal.kind == "min" else fn.max
         return terms.groupBy(*keys).agg(pick(TERM).alias(RESULT)).filter(fn.col(RESULT).isNotNull())
@@ -183,11 +183,11 @@ class KernelFold:
     rule: int
     kind: str
     operand: Kind
-    keys: tuple[tuple[str, Kind], ...]
+    keys: tuple[tuple[str, Form], ...]
     result: Kind
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = pa.schema([pa.field(name, ARROW[kind]) for name, kind in (*self.keys, (RESULT, self.result))])
+        schema = arrow_schema([*self.keys, (RESULT, self.result)])
         for batch in batches:
             lists = batch.column(batch.schema.names.index(TERM))
             values = Values()

@@ -6,11 +6,11 @@ and what binds nothing only filters. Names of columns are numbers: case never ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sempre.analysis.model import Const, Expr, Kind, Match, Var
+from sempre.analysis.model import CheckedProgram, Const, Expr, Kind, Match, NormalRule, Var
 from sempre.plan.ops import Absent, Assign, Distinct, Filter, Lower, Plan, Probe, RankOf, Read, Reduce, Step, TakeApart
 from sempre.spark.cluster import nested
 from sempre.spark.cluster.compute import (
@@ -18,12 +18,12 @@ from sempre.spark.cluster.compute import (
     column_of,
     condition_of,
     is_native,
-    kind_of,
+    looked_into,
     spark_schema,
 )  # fmt: skip
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.tables import BROADCAST_VALUES, Tally, Version, hinted
-from sempre.spark.cluster.values import Kinds, names_of, plain
+from sempre.spark.cluster.values import Form, Kinds, Shape, kinds_in, kinds_of, names_of, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,17 +43,20 @@ class Bound:
 class Frames:
     """Runs the plans of one rule over some views."""
 
-    def __init__(self, scratch: Scratch, plan: Plan, views: Views, counted: bool) -> None:
+    def __init__(
+        self, scratch: Scratch, program: CheckedProgram, rule: NormalRule, views: Views, counted: bool
+    ) -> None:
         self.scratch = scratch
         self.views = views
         self.counted = counted
-        self.rule = plan.rule.number
-        self.kinds: dict[str, Kind] = {**plan.rule.kinds, "#rank": Kind.NUMBER}
+        self.rule = rule.number
+        self.kinds: dict[str, Form] = {**kinds_in(rule, program.types), "#rank": Kind.NUMBER}
         # Plans that start from facts of the head name the columns that the rule computes.
-        self.kinds |= {
-            f"#head{at}": self.kinds[arg.name] if isinstance(arg, Var) else arg.kind
-            for at, arg in enumerate(plan.rule.args)
-        }
+        relation = program.relations[rule.relation]
+        self.kinds |= {f"#head{at}": form for at, form in enumerate(kinds_of(relation, program.types))}
+        # Instances are counted whatever is under `count`, which need not be a number as the count is.
+        aggregate, column = relation.aggregate or ("", 0)
+        self._uncounted = f"c{column}" if aggregate == "count" else ""
         self._numbers: dict[str, str] = {}
 
     def name(self, var: str) -> str:
@@ -77,23 +80,36 @@ class Frames:
             return None
         if not plan.head:
             return self.frame(bound).select(fn.lit(0).cast("bigint").alias("c0"))
-        return self.with_results(bound, list(plan.head), names_of(kinds))
+        df = self.with_results(bound, list(zip(plan.head, names_of(kinds), kinds, strict=True)))
+        is_head = plan.pivot is None or not plan.pivot.to_body
+        return df.withColumn(self._uncounted, fn.lit(0).cast("bigint")) if self._uncounted and is_head else df
 
     def with_results(
-        self, bound: Bound, exprs: list[Expr], columns: list[str], keep: tuple[str, ...] = ()
+        self, bound: Bound, results: Sequence[tuple[Expr, str, Form]], keep: tuple[str, ...] = ()
     ) -> DataFrame:
-        """The values of expressions, as these columns, after those of the variables to keep."""
+        """The values of expressions, with column and form each, after those of the variables to keep."""
         df = self.frame(bound)
-        found = [column_of(expr, self.names) for expr in exprs]
+        found = [(column_of(expr, self.names), name) for expr, name, _ in results]
         kept = [self.name(var) for var in keep]
-        if all(column is not None for column in found):
-            return df.select(*kept, *(c.alias(n) for c, n in zip(found, columns, strict=True) if c is not None))
-        given = tuple((var, self.name(var), self.kinds[var]) for var in sorted(bound.vars))
-        results = tuple((e, n, kind_of(e, self.kinds)) for e, n in zip(exprs, columns, strict=True))
-        steps = KernelSteps(
-            self.rule, (), given, tuple((var, self.name(var), self.kinds[var]) for var in keep), results
-        )
-        return self.scratch.mapped(df, steps, spark_schema(steps.columns))
+        if all(column is not None for column, _ in found):
+            return df.select(*kept, *(column.alias(name) for column, name in found if column is not None))
+        return self._mapped(bound, (), keep, results)
+
+    def _mapped(
+        self, bound: Bound, steps: tuple[Step, ...], kept: Iterable[str], results: Sequence[tuple[Expr, str, Form]]
+    ) -> DataFrame:
+        """What the kernel makes of the bindings: the variables to keep, then the values of expressions."""
+        read = looked_into(steps, [expr for expr, _, _ in results if not isinstance(expr, Var)])
+        # The text of a record that nobody looks into is as good as a symbol.
+        passed = {var for var in bound.vars - read if isinstance(self.kinds[var], Shape)}
+        forms = self.kinds | dict.fromkeys(passed, Kind.SYMBOL)
+
+        def columns(names: Iterable[str]) -> tuple[tuple[str, str, Form], ...]:
+            return tuple((var, self.name(var), forms[var]) for var in names)
+
+        going = tuple((e, name, forms[e.name] if isinstance(e, Var) else form) for e, name, form in results)
+        run = KernelSteps(self.rule, steps, columns(sorted(bound.vars)), columns(kept), going)
+        return self.scratch.mapped(self.frame(bound), run, spark_schema(run.columns))
 
     def frame(self, bound: Bound) -> DataFrame:
         """The bindings, with a column at least."""
@@ -165,13 +181,8 @@ class Frames:
         new = {step.var.name for step in steps if isinstance(step, Assign)}
         new |= {var for step in steps if isinstance(step, TakeApart) for var in step.binds}
         kept = (bound.vars | new) & live
-        given, going = (
-            tuple((var, self.name(var), self.kinds[var]) for var in sorted(which)) for which in (bound.vars, kept)
-        )
-        one = () if going else ((Const(0, Kind.NUMBER), "one", Kind.NUMBER),)
-        run = KernelSteps(self.rule, steps, given, going, one)
-        df = self.scratch.mapped(self.frame(bound), run, spark_schema(run.columns))
-        return Bound(df, frozenset(kept), bound.most)
+        one = () if kept else ((Const(0, Kind.NUMBER), "one", Kind.NUMBER),)
+        return Bound(self._mapped(bound, steps, sorted(kept), one), frozenset(kept), bound.most)
 
     # ------------------------------------------------------------------------------------------------- probing
 

@@ -1,44 +1,87 @@
 """What a column of a relation is in a DataFrame: plain values, so that nothing has to be interned in one place.
 
 A number is a bigint, an unsigned number the bigint with the same bits (Spark has no unsigned integers), a float a
-double (one NaN, one zero), a symbol a string. Column `i` is called `ci`. A relation without columns has one column of
-zeros: a file has to have some.
+double (one NaN, one zero), a symbol a string, a record its text as files have it, which is the same for equal records.
+Column `i` is called `ci`. A relation without columns has one column of zeros: a file has to have some.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from sempre.analysis.model import Const, Kind, Relation
+from sempre.analysis.model import Const, Kind, NormalRule, Relation, Type
+from sempre.files.interned import codes_of, texts_of
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, float_codes, floats_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-Kinds = tuple[Kind, ...]
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What tells the text of a record from its code: its type, and those inside of it."""
+
+    type: Type
+    types: Mapping[str, Type] = field(compare=False)
+
+
+# What a column has to say for its values to become codes, and for codes to become values.
+Form: TypeAlias = Kind | Shape
+Kinds = tuple[Form, ...]
 # Beside rows, how many instances each stands for.
 WEIGHT = "n"
-ARROW = {Kind.NUMBER: pa.int64(), Kind.UNSIGNED: pa.int64(), Kind.FLOAT: pa.float64(), Kind.SYMBOL: pa.string()}
+ARROW = {
+    Kind.NUMBER: pa.int64(),
+    Kind.UNSIGNED: pa.int64(),
+    Kind.FLOAT: pa.float64(),
+    Kind.SYMBOL: pa.string(),
+    Kind.RECORD: pa.string(),
+}
+NIL = "nil"
+# The type of what can only be nil.
+_NO_RECORD = Type(NIL, Kind.RECORD)
 
 
-def kinds_of(relation: Relation) -> Kinds:
-    """The kinds of the columns that stand for a relation."""
-    return relation.kinds or (Kind.NUMBER,)
+def form_of(type_: Type, types: Mapping[str, Type]) -> Form:
+    """The form of the values of a type; `types` are those of the program."""
+    return Shape(type_, types) if type_.kind is Kind.RECORD else type_.kind
+
+
+def kinds_of(relation: Relation, types: Mapping[str, Type]) -> Kinds:
+    """The forms of the columns that stand for a relation."""
+    return tuple(form_of(type_, types) for type_ in relation.types) or (Kind.NUMBER,)
+
+
+def kinds_in(rule: NormalRule, types: Mapping[str, Type]) -> dict[str, Form]:
+    """The forms of the variables of a rule."""
+    shapes = {var: Shape(types.get(name, _NO_RECORD), types) for var, name in rule.records.items()}
+    return {**rule.kinds, **shapes}
+
+
+def kind_in(form: Form) -> Kind:
+    """The kind of the values of a form."""
+    return Kind.RECORD if isinstance(form, Shape) else form
 
 
 def names_of(kinds: Kinds) -> list[str]:
     return [f"c{at}" for at in range(len(kinds))]
 
 
-def spark_type(kind: Kind) -> DataType:
+def arrow_type(form: Form) -> pa.DataType:
+    return ARROW[kind_in(form)]
+
+
+def spark_type(form: Form) -> DataType:
     from pyspark.sql import types
 
-    if kind is Kind.SYMBOL:
+    kind = kind_in(form)
+    if kind in (Kind.SYMBOL, Kind.RECORD):
         return types.StringType()
     return types.DoubleType() if kind is Kind.FLOAT else types.LongType()
 
@@ -54,7 +97,7 @@ def schema_of(kinds: Kinds, weighted: bool = False) -> StructType:
 
 def arrow_schema(kinds: Kinds, weighted: bool = False) -> pa.Schema:
     """The same, for Arrow."""
-    fields = [pa.field(name, ARROW[kind]) for name, kind in zip(names_of(kinds), kinds, strict=True)]
+    fields = [pa.field(name, arrow_type(form)) for name, form in zip(names_of(kinds), kinds, strict=True)]
     return pa.schema([*fields, pa.field(WEIGHT, pa.int64())] if weighted else fields)
 
 
@@ -66,32 +109,41 @@ def plain(const: Const) -> int | float | str:
         return float(value) + 0.0
     if isinstance(value, int) and value >= 1 << 63:
         return value - (1 << 64)
-    assert value is not None
-    return value
+    return NIL if value is None else value
 
 
-def to_arrow(values: Values, column: Column, kind: Kind) -> pa.Array:
+def to_arrow(values: Values, column: Column, form: Form) -> pa.Array:
     """Codes as plain values."""
-    if kind is Kind.FLOAT:
+    if form is Kind.FLOAT:
         return pa.array(floats_of(column), pa.float64())
-    if kind is Kind.SYMBOL:
+    if isinstance(form, Shape):
+        unique, where = np.unique(column, return_inverse=True)
+        texts = texts_of(values, unique, form.type, form.types)
+        return pa.array(texts, pa.string()).take(pa.array(where))
+    if form is Kind.SYMBOL:
         unique, where = np.unique(column, return_inverse=True)
         return pa.array(values.symbols.decode(unique), pa.string()).take(pa.array(where))
+    assert form is not Kind.RECORD, "codes of records need a shape"
     return pa.array(column, pa.int64())
 
 
-def from_arrow(values: Values, column: pa.Array | pa.ChunkedArray, kind: Kind) -> Column:
+def from_arrow(values: Values, column: pa.Array | pa.ChunkedArray, form: Form) -> Column:
     """Plain values as codes."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ChunkedArray):  # no chunks at all
         return np.empty(0, np.int64)
-    if kind is Kind.FLOAT:
+    if form is Kind.FLOAT:
         return float_codes(np.asarray(column.to_numpy(zero_copy_only=False), np.float64))
-    if kind is Kind.SYMBOL:
+    if form is Kind.SYMBOL or isinstance(form, Shape):
         encoded = column.dictionary_encode()
-        codes = values.symbols.encode(encoded.dictionary.to_pylist())
+        texts = encoded.dictionary.to_pylist()
+        if isinstance(form, Shape):
+            codes = codes_of(values, texts, form.type, form.types)
+        else:
+            codes = values.symbols.encode(texts)
         return np.asarray(codes.take(encoded.indices.to_numpy()))
+    assert form is not Kind.RECORD, "codes of records need a shape"
     return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
 
 
@@ -99,5 +151,5 @@ def table_of(values: Values, columns: Sequence[Column], size: int, kinds: Kinds,
     """The columns of a relation as an Arrow table for a DataFrame."""
     if not arity:
         columns = [np.zeros(size, np.int64)]
-    arrays = [to_arrow(values, column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    arrays = [to_arrow(values, column, form) for column, form in zip(columns, kinds, strict=True)]
     return pa.Table.from_arrays(arrays, names_of(kinds))
