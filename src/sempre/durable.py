@@ -108,7 +108,7 @@ def _own_facts(database: Database) -> dict[str, set[tuple[Any, ...]]]:
     relations = database.program.relations
     return {
         name: set(database._decoder.tuples(relations[name], columns, size))
-        for name, (columns, size) in database._program_facts().items()
+        for name, (columns, size) in database._intake.program_facts().items()
     }
 
 

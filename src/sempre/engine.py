@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
@@ -216,7 +217,8 @@ class Engine:
         started = time.perf_counter()
         instances = self._instances()
         before = self.fitted(self.snapshot)
-        pending = normalized(before.explicit, insert, delete, self._at_home)
+        notes: list[str] = []
+        pending = normalized(before.explicit, insert, delete, partial(self._at_home, notes))
         works = Works(
             self.program,
             self.places,
@@ -224,6 +226,7 @@ class Engine:
             pending.explicit,
             before.explicit,
             pending.changes,
+            notes=notes,
             modules=self.modules,
             debug=self.debug,
         )
@@ -268,10 +271,12 @@ class Engine:
         explicit = {name: fitted(name, version) for name, version in snapshot.explicit.items()}
         return replace(snapshot, versions=versions, explicit=explicit)
 
-    def _at_home(self, name: str, old: Version, coming: Rows | None, going: Rows | None) -> Changing:
-        """What changes of a relation's explicit facts, brought to where they are kept."""
+    def _at_home(self, notes: list[str], name: str, old: Version, coming: Rows | None, going: Rows | None) -> Changing:
+        """What changes of a relation's explicit facts, brought to where they are kept; a reason for that is noted."""
         places = self.places
-        place = places.home(old if coming is None or len(old) else coming)
+        home = places.home(name, old, coming, going)
+        place = home.place
+        notes += [home.why] if home.why else []
         return Changing(
             places.backends[place],
             places.bring(name, old, place),

@@ -8,6 +8,7 @@ and value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,14 @@ from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, float_codes
 
 INTEGER_RANGES = {Kind.NUMBER: (-(1 << 63), (1 << 63) - 1), Kind.UNSIGNED: (0, (1 << 64) - 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Rows of one relation, some of them `here`, as a table, and some kept elsewhere; either may be missing."""
+
+    here: Any = None
+    there: Any = None
 
 
 def encode_rows(relation: Relation, rows: Any, values: Values, types: Mapping[str, Type]) -> tuple[list[Column], int]:

@@ -8,14 +8,12 @@ stays there.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sempre.analysis.model import CheckedProgram, Stratum
-from sempre.diagnostics import StateError
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.modules.sequences import shown
@@ -37,16 +35,6 @@ Closer = Callable[[Work, Stratum], "Outcome | None"]
 
 class TooLarge(Exception):
     """A stratum has outgrown the place it runs on."""
-
-
-def parse_size(size: int | str | None) -> int | None:
-    """Bytes, from a number or a text such as `512M` or `8g`; units are powers of 1024."""
-    if size is None or isinstance(size, int):
-        return size
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", size.strip().lower())
-    if match is None or float(match[1]) == 0:
-        raise StateError(f"`{size}` is not a size", hint="Write a number of bytes, or such as 512M or 2G.")
-    return int(float(match[1]) * 1024 ** " kmgt".index(match[2] or " "))
 
 
 def place_of(rows: Rows | Version) -> str:
@@ -98,9 +86,31 @@ class Places:
         """Plans from nothing, for the backends' present layouts."""
         self.plans = {name: Plans(self._program, backend) for name, backend in self.backends.items()}
 
-    def home(self, rows: Rows | Version) -> str:
-        """Where explicit facts are kept: where they are, unless everything has to be at one place."""
-        return self._fixed or place_of(rows)
+    @property
+    def fixed(self) -> str | None:
+        """Where everything has to be, if it has to be at one place."""
+        return self._fixed
+
+    def bytes_of(self, relation: str, rows: int) -> int:
+        """About what rows of a relation take in the driver."""
+        return rows * max(1, self._program.relations[relation].arity) * VALUE_BYTES
+
+    def home(self, relation: str, old: Version, coming: Rows | None, going: Rows | None) -> Choice:
+        """Where explicit facts are kept: on the cluster once some of them are there, until little is left of them."""
+        if self._fixed is not None:
+            return Choice(self._fixed, "")
+        if all(rows is None or place_of(rows) == DRIVER for rows in (old, coming, going)):
+            return Choice(DRIVER, "")
+        arriving = 0 if coming is None else len(coming)
+        needed = self.bytes_of(relation, len(old) + max(arriving, 0 if going is None else len(going)))
+        if needed <= self.budget * RETURN_SHARE:
+            return Choice(DRIVER, "")
+        return Choice(CLUSTER, self._beyond(relation, needed))
+
+    def _beyond(self, names: str, needed: int) -> str:
+        if needed > self.budget:
+            return f"{names} on the cluster: about {needed:,} bytes, and the budget is {self.budget:,}"
+        return f"{names} still on the cluster: about {needed:,} bytes, more than a quarter of the budget"
 
     def next_larger(self, place: str) -> str | None:
         """Where a stratum can go when a place is too small for it."""
@@ -114,15 +124,13 @@ class Places:
         limit = self.budget * (RETURN_SHARE if home == CLUSTER else 1)
         if needed <= limit:
             return Choice(DRIVER, "")
-        names = shown(stratum.relations)
-        return Choice(CLUSTER, f"{names} on the cluster: about {needed:,} bytes, and the budget is {self.budget:,}")
+        return Choice(CLUSTER, self._beyond(shown(stratum.relations), needed))
 
     def estimate(self, stratum: Stratum, sizes: Mapping[str, int]) -> int:
         """The bytes that a stratum may take in the driver: what it reads, once per rule that reads it, and itself."""
-        relations = self._program.relations
         bodies = [relations_of(rule.body) for rule in (*stratum.nonrecursive, *stratum.recursive)]
         rows = [(name, sizes.get(name, 0)) for body in (*bodies, set(stratum.relations)) for name in body]
-        return sum(size * max(1, relations[name].arity) * VALUE_BYTES for name, size in rows)
+        return sum(self.bytes_of(name, size) for name, size in rows)
 
     def guard(self, stratum: Stratum, works: Works, observe: Callable[[int, int], None]) -> Callable[[int, int], None]:
         """Watches the rounds of a stratum in the driver; raises `TooLarge` when they exceed the budget."""

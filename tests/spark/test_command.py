@@ -77,6 +77,25 @@ def test_tables_in_results_and_changes_out(folder: Path, where: list[str]) -> No
     assert all({"seconds", "read_seconds", "write_seconds"} <= set(epoch) for epoch in report["epochs"])
 
 
+def test_a_run_on_the_cluster(folder: Path, where: list[str]) -> None:
+    (folder / "reach.dl").write_text(f"{REACH}.output reach(IO=parquet)\n", "utf-8")
+    (folder / "c").mkdir()
+    (folder / "c" / "edge.insert.facts").write_text("c\td\n", "utf-8")
+    (folder / "c" / "edge.delete.facts").write_text("a\tb\n", "utf-8")
+    flags = ["--place", "cluster", "-D", "out", "--changes", "c", "--changes-out", "d", "--report", "r.json"]
+    environment = os.environ | {"SEMPRE_SCRATCH": str(folder / "scratch")}
+    done = sempre("run", "reach.dl", *flags, *where, cwd=folder, environment=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    lines = (folder / "out" / "reach.csv").read_text("utf-8").splitlines()
+    assert sorted(lines) == ["b\tc", "b\td", "c\td"]
+    assert pq.read_table(folder / "out" / "reach.parquet").num_rows == 3
+    assert sorted((folder / "d" / "1" / "reach.removed.csv").read_text("utf-8").splitlines()) == ["a\tb", "a\tc"]
+    report = json.loads((folder / "r.json").read_text("utf-8"))
+    assert report["epochs"][0]["sources"] == {"edge": [{"source": "edge.facts", "rows": 2, "place": "cluster"}]}
+    assert [epoch["placement"] for epoch in report["epochs"]] == ["cluster", "cluster"]
+    assert not list((folder / "scratch").iterdir())
+
+
 @pytest.mark.skipif(KIND == "classic", reason="the start of another session, for what the sources' own tests show")
 def test_bad_facts_leave_the_outputs_alone(folder: Path, where: list[str]) -> None:
     (folder / "edge.facts").write_text("a\tb\nc\n", "utf-8")

@@ -77,7 +77,7 @@ def test_from_a_table_to_a_table(spark: Any, service: Service) -> None:
         db = sempre.Database(program, spark=spark)
         sinks.write_changes(0, db.materialise(inputs.tables))
         sinks.write_changes(1, db.apply(insert={"staff": [("bo", 44, 0.0, 1, 2)]}, delete={"staff": [db_row(db)]}))
-        sinks.write_outputs(lambda name, db=db: db[name].to_arrow())
+        sinks.write_outputs(lambda name, db=db: db[name].to_spark())
     assert [row[:3] for row in rows(spark, service, "old_staff")] == [("bo", 44, 0.0)]
     log = [(row[0], *row[-2:]) for row in rows(spark, service, "old_staff_log")]
     assert log == [("bo", 1, "added"), ("żaneta", 0, "added"), ("żaneta", 1, "removed")]

@@ -33,7 +33,7 @@ def rows(df: Any) -> list[tuple[Any, ...]]:
 
 
 def publish(db: sempre.Database, sink: Sinks) -> None:
-    sink.write_outputs(lambda name: db[name].to_arrow())
+    sink.write_outputs(lambda name: db[name].to_spark())
 
 
 def test_parquet_is_replaced(spark: Any, tmp_path: Path) -> None:

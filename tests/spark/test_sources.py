@@ -11,9 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import sempre
+from sempre.api.options import cluster_of, places_of
+from sempre.backends.local import LocalBackend
 from sempre.diagnostics import DataError, SempreError
 from sempre.files import read_inputs as read_here
+from sempre.ingest import Parts
+from sempre.modules.find import modularize
+from sempre.spark.cluster.outgoing import table_of
 from sempre.spark.sources import read_inputs
+from sempre.spark.staying import Staying
 
 KINDS = "a: number, b: unsigned, c: float, d: symbol"
 
@@ -24,10 +30,13 @@ def checked(columns: str = "x: symbol, y: symbol", options: str = "", name: str 
     ).checked
 
 
-def outcome(read: Any) -> Any:
+def outcome(read: Any, relation: Any = None) -> Any:
     """The rows, or what was wrong with them."""
     try:
         table = read()["r"]
+        if isinstance(table, Parts):
+            here = () if table.here is None else (table.here,)
+            table = pa.concat_tables([table_of(table.there, relation), *here])
     except SempreError as error:
         return [
             (finding.code, finding.message, finding.span.line, finding.span.column) for finding in error.diagnostics
@@ -37,10 +46,25 @@ def outcome(read: Any) -> Any:
     )
 
 
+def left_there(spark: Any, program: Any, folder: Path) -> Any:
+    """What comes of a folder if whatever can stays on the cluster; as a set."""
+    driver = LocalBackend(program)
+    cluster = cluster_of(program, spark, "auto", driver)
+    assert cluster is not None
+    places = places_of(modularize(program, "off"), driver, cluster, "auto", 1)
+    assert places is not None
+    try:
+        staying = Staying(cluster, places, cluster.empty)
+        return outcome(lambda: read_inputs(spark, program, str(folder), staying).tables, program.relations["r"])
+    finally:
+        cluster.close()
+
+
 def both(spark: Any, program: Any, folder: Path) -> Any:
     """What Spark makes of a folder; fails if that is not what this process makes of it."""
     there = outcome(lambda: read_inputs(spark, program, str(folder)).tables)
     assert there == outcome(lambda: read_here(program, folder))
+    assert left_there(spark, program, folder) == there
     return there
 
 
@@ -130,6 +154,25 @@ def test_bad_files_of_a_folder_are_all_named(spark: Any, tmp_path: Path) -> None
         read_inputs(spark, checked("x: number, y: number", "filename=parts"), str(tmp_path))
     spans = [str(finding.span) for finding in caught.value.diagnostics]
     assert [span.rpartition("/")[2] for span in spans] == ["one.facts:2:1", "two.facts:2:1"]
+
+
+def test_lines_that_stay_are_numbered_from_block_to_block(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "parts dir").mkdir()
+    bad = {3: "x\t1", 40_000: "1\ty", 40_001: "+7\t8", 49_999: "1"}
+    for name in ("one", "two"):
+        lines = [bad.get(at, f"{at}\t{at}") for at in range(1, 50_001)]
+        (tmp_path / "parts dir" / f"{name}.facts").write_text("\n".join(lines), "utf-8")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "65536")
+    try:
+        program = checked("x: number, y: number", 'filename="parts dir"')
+        found = outcome(lambda: read_inputs(spark, program, str(tmp_path)).tables)
+        assert [line for _, _, line, _ in found] == [3, 40_000, 49_999] * 2
+        assert left_there(spark, program, tmp_path) == found
+        (tmp_path / "parts dir" / "two.facts").unlink()
+        (tmp_path / "parts dir" / "one.facts").write_text("+7\t8\n1\t2\n1\t2\n", "utf-8")
+        assert left_there(spark, program, tmp_path) == ["(1, 2)", "(7, 8)"]
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")
 
 
 def test_files_that_spark_would_pass_over(spark: Any, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ LAYERS = (  # top first; names in one row are independent of each other
     "modules carrier",
     "plan",
     "analysis",
-    "lang",
+    "lang sizes",
     "kernel diagnostics",
 )
 RANK = {name: depth for depth, row in enumerate(LAYERS) for name in row.split()}

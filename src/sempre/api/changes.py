@@ -36,6 +36,14 @@ class Report:
         return {**asdict(self), "strata": list(self.strata), "by_position": list(self.by_position)}
 
 
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """What one epoch changed, to be read once: Arrow tables or readers of batches."""
+
+    added: Mapping[str, Any]
+    removed: Mapping[str, Any]
+
+
 class ChangeSet:
     """What one epoch changed.
 
@@ -48,21 +56,32 @@ class ChangeSet:
         added: Mapping[str, pa.Table],
         removed: Mapping[str, pa.Table],
         report: Report,
-        frame: Callable[[ChangeSet, str], DataFrame] | None = None,
+        frame: Callable[[ChangeSet, str, bool], DataFrame] | None = None,
+        streams: Streams | None = None,
     ) -> None:
         self.added = added
         self.removed = removed
         self.report = report
         self._frame = frame
+        self._streams = streams
 
-    def to_spark(self, relation: str) -> DataFrame:
+    def streamed(self) -> Streams | ChangeSet:
+        """What changed, for one reading: `added` and `removed` are not all in memory at once where they need not be."""
+        return self._streams or self
+
+    def to_spark(self, relation: str, *, hold: bool = True) -> DataFrame:
         """A Spark DataFrame of the rows added to and removed from a relation.
 
-        Its own columns come first, then `_epoch` and `_change`, which is `added` or `removed`.
+        Its own columns come first, then `_epoch` and `_change`, which is `added` or `removed`. It can be read until the
+        database is closed; without `hold`, as long as this set of changes is there.
         """
         if self._frame is None:
             raise StateError("these changes belong to no database")
-        return self._frame(self, relation)
+        return self._frame(self, relation, hold)
+
+    def size(self, relation: str) -> int:
+        """How many rows of a relation were added or removed."""
+        return self.report.added.get(relation, 0) + self.report.removed.get(relation, 0)
 
     def __bool__(self) -> bool:
         return any(self.report.added.values()) or any(self.report.removed.values())

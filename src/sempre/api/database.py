@@ -20,13 +20,14 @@ from sempre.analysis.model import Relation
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import DataError, StateError
 from sempre.engine import Engine, EpochResult, Progress, Snapshot
-from sempre.ingest import encode_rows, is_spark_frame
+from sempre.ingest import encode_rows
 from sempre.kernel.select import Selection
 from sempre.lang.parser import parse_atom
 from sempre.maintain.strategy import Change, difference
 from sempre.modules.find import modularize
-from sempre.places import parse_size, place_of
+from sempre.places import CLUSTER, place_of
 from sempre.results import Decoder
+from sempre.sizes import parse_size
 from sempre.storage.ondemand import OnDemand
 
 if TYPE_CHECKING:
@@ -38,13 +39,15 @@ if TYPE_CHECKING:
     from sempre.spark.border import Border
     from sempre.spark.cluster.backend import SparkBackend
     from sempre.spark.operations import Operations
+    from sempre.spark.staying import Staying
     from sempre.spark.streams import BatchReport, Maintenance
     from sempre.storage.keeper import Keeper
     from sempre.verify import Verification
-from sempre.api.changes import ChangeSet, CycleChanges, Report
+from sempre.api.changes import ChangeSet, CycleChanges, Report, Streams
+from sempre.api.intake import Coming, Intake, unknown
 from sempre.api.options import check_active, check_options, cluster_of, peak_rss, places_of, usable_modules
 from sempre.api.program import Program
-from sempre.api.views import Past, View
+from sempre.api.views import Past, View, stream_of, table_of
 
 
 class Transaction:
@@ -138,10 +141,11 @@ class Database:
             self._engine = Engine(
                 checked, main, strategy, progress, parts.modules, deferred=parts.deferred, several=several
             )
+        engine = self._engine if isinstance(self._engine, Engine) else None
+        self._intake = Intake(self.program, self._backend, self._border, self._cluster, engine)
         # Epochs come one after the other, also from streams; readers never wait: a snapshot does not change.
         self._writing = threading.RLock()
         self._streams: list[Maintenance] = []
-        self._place = place
         self._shown: list[Any] = []
         self._closed = False
         self._keeper: Keeper | None = None
@@ -166,12 +170,16 @@ class Database:
         With a Spark session it is Spark that reads, and the directory may be a URL.
         """
         if self._spark is not None:
-            tables = self._border().read_inputs(str(directory))
+            tables: Mapping[str, Any] = self._border().read_inputs(str(directory), self._staying()).tables
         else:
             from sempre.files import read_inputs
 
             tables = read_inputs(self.program.checked, Path(directory))
         return self.materialise(tables) if self._engine.snapshot.epoch < 0 else self.apply(insert=tables)
+
+    def _staying(self) -> Staying | None:
+        """Who decides what of an input stays on the cluster, if anything can."""
+        return self._intake.staying()
 
     def materialise(self, tables: Mapping[str, Any] | None = None) -> ChangeSet:
         """Epoch 0: the program's own facts, and these tables. Can only be the first thing that happens."""
@@ -182,18 +190,7 @@ class Database:
     def _materialise(self, tables: Mapping[str, Any]) -> ChangeSet:
         if self._engine.snapshot.epoch >= 0:
             raise StateError("the database is materialized already", hint="Use apply() for further facts.")
-        kept, tables = self._kept(tables)
-        return self._apply(self._with_program_facts(tables), {}, kept=(kept, {}))
-
-    def _with_program_facts(self, tables: Mapping[str, Any]) -> dict[str, tuple[list[Any], int]]:
-        encoded = self._encode_all(tables)
-        for name, (columns, size) in self._program_facts().items():
-            mine = encoded.get(name)
-            if mine is None:
-                encoded[name] = (columns, size)
-            else:
-                encoded[name] = ([np.concatenate(pair) for pair in zip(mine[0], columns, strict=True)], mine[1] + size)
-        return encoded
+        return self._apply(self._intake.with_program_facts(self._intake.take(tables)), Coming())
 
     def apply(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
         """One epoch: delete, then insert; all of it or, if anything fails, nothing.
@@ -205,22 +202,16 @@ class Database:
         """
         self._open()
         self._materialized()
-        coming, insert = self._kept(insert or {})
-        going, delete = self._kept(delete or {})
-        return self._apply(self._encode_all(insert), self._encode_all(delete), kept=(coming, going))
+        return self._apply(self._intake.take(insert or {}), self._intake.take(delete or {}))
 
     def whatif(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
         """What `apply` would change, and how it would go; nothing is kept."""
         engine = self._stratified("whatif()")
         self._materialized()
-        backend, before = self._backend, engine.snapshot
-        plus, minus = self._encode_all(insert or {}), self._encode_all(delete or {})
-        backend.fit({name: columns for name, (columns, _) in plus.items()})
+        before = engine.snapshot
+        coming, going = self._intake.take(insert or {}), self._intake.take(delete or {})
         try:
-            if engine.is_empty:
-                engine.reset()
-            rows = [{name: backend.rows(name, *encoded) for name, encoded in side.items()} for side in (plus, minus)]
-            after, result = engine.evaluate(rows[0], rows[1])
+            after, result = engine.evaluate(*self._rows(coming, going))
             return self._change_set(result, before, after)
         finally:
             engine.snapshot = before
@@ -250,48 +241,22 @@ class Database:
                 other[name] = backend.difference(other[name], backend.version(rows))
         return insert, delete
 
-    def _kept(self, tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Spark DataFrames that stay on the cluster, as its rows; and all other tables."""
-        kept: dict[str, Any] = {}
-        if self._cluster is not None and self._place == "cluster":
-            for name, rows in tables.items():
-                relation = self.program.relations.get(name)
-                if relation is not None and relation.arity and is_spark_frame(rows):
-                    kept[name] = self._border().keep(relation, rows, self._cluster)
-            self._cluster.settle(kept.values())
-        return kept, {name: rows for name, rows in tables.items() if name not in kept}
-
     def _apply(
         self,
-        insert: Mapping[str, Any],
-        delete: Mapping[str, Any],
+        insert: Coming,
+        delete: Coming,
         batch: tuple[str, int] | None = None,
         publish: Callable[[int, ChangeSet], None] | None = None,
-        kept: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
     ) -> ChangeSet:
-        """One epoch: columns of codes, and rows to insert and to delete that are on the cluster (`kept`)."""
+        """One epoch."""
         with self._writing:
-            plus, minus = self._rows(insert, delete)
-            return self._finish(self._joined(plus, kept[0]), self._joined(minus, kept[1]), batch, publish)
+            return self._finish(*self._rows(insert, delete), batch, publish)
 
-    def _joined(self, rows: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-        """Rows in the driver and rows on the cluster as one set per relation."""
-        found = dict(rows)
-        for name, other in others.items():
-            mine = found.get(name)
-            if mine is not None and self._cluster is not None:
-                brought = self._stratified("the cluster").places.bring_rows(name, mine, "cluster")
-                other = self._cluster.union([other, brought])
-            found[name] = other
-        return found
-
-    def _rows(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        backend = self._backend
-        backend.fit({name: columns for name, (columns, _) in insert.items()})
+    def _rows(self, insert: Coming, delete: Coming) -> tuple[dict[str, Any], dict[str, Any]]:
+        self._intake.fit(insert)
         if not self._is_running and self._engine.is_empty:
             self._engine.reset()
-        plus = {name: backend.rows(name, *encoded) for name, encoded in insert.items()}
-        return plus, {name: backend.rows(name, *encoded) for name, encoded in delete.items()}
+        return self._intake.rows(insert), self._intake.rows(delete)
 
     def _finish(
         self,
@@ -316,16 +281,17 @@ class Database:
             return made[0]
         return self._change_set(engine.apply(plus, minus), before, engine.snapshot)
 
-    def _tables(self, change_of: Callable[[str], Change | None], side: str) -> Mapping[str, Any]:
-        """Arrow tables of the rows that came (`plus`) or went (`minus`), for all relations."""
+    def _tables(
+        self, change_of: Callable[[str], Change | None], side: str, show: Callable[..., Any] = table_of
+    ) -> Mapping[str, Any]:
+        """Arrow tables, or what `show` makes, of the rows that came (`plus`) or went (`minus`), for all relations."""
         relations = self.program.relations
 
         def table(name: str) -> Any:
             change = change_of(name)
             if change is None:
                 return self._decoder.table(relations[name], [np.empty(0, np.int64)] * relations[name].arity, 0)
-            rows = getattr(change, side)
-            return self._decoder.table(relations[name], rows.columns(), len(rows))
+            return show(getattr(change, side), relations[name], self._decoder)
 
         return OnDemand(relations, table)
 
@@ -371,15 +337,26 @@ class Database:
             self._made_border.by_position() if self._made_border else (),
             jobs,
         )
-        epoch = after.epoch
+        change_of = self._change_of(changed, before, after)
 
-        def frame(changes: ChangeSet, name: str) -> Any:
+        def frame(changes: ChangeSet, name: str, hold: bool) -> Any:
             if name not in relations:
                 raise self._unknown(name)
-            return self._border().changes_frame(relations[name], epoch, changes)
+            change = change_of(name)
+            if self._cluster is not None and change is not None and place_of(change.plus) == CLUSTER:
+                if hold:
+                    self._shown.append(change)
+                rows = {"added": change.plus, "removed": change.minus}
+                versions = {word: self._cluster.version(side) for word, side in rows.items()}
+                frames = {word: self._cluster.frame(relations[name], side) for word, side in versions.items()}
+                return self._border().cluster_changes(relations[name], after.epoch, frames)
+            return self._border().changes_frame(relations[name], after.epoch, changes)
 
-        change_of = self._change_of(changed, before, after)
-        return ChangeSet(self._tables(change_of, "plus"), self._tables(change_of, "minus"), report, frame)
+        added, removed = (self._tables(change_of, side) for side in ("plus", "minus"))
+        streams = None
+        if any(place_of(change.plus) == CLUSTER for change in changed.values()):
+            streams = Streams(*(self._tables(change_of, side, stream_of) for side in ("plus", "minus")))
+        return ChangeSet(added, removed, report, frame, streams)
 
     # ------------------------------------------------------------------------- active rules, in the background
 
@@ -405,8 +382,9 @@ class Database:
         session = self._active()
         self._idle()
         first = self._engine.snapshot.epoch < 0
-        coming = self._with_program_facts(insert or {}) if first else self._encode_all(insert or {})
-        rows = self._rows(coming, self._encode_all(delete or {}))
+        coming = self._intake.take(insert or {})
+        coming = self._intake.with_program_facts(coming) if first else coming
+        rows = self._rows(coming, self._intake.take(delete or {}))
         session.start(*rows, None if watch is None else lambda cycle: watch(self._cycle_changes(cycle)))
 
     def _cycle_changes(self, cycle: Cycle) -> CycleChanges:
@@ -420,7 +398,7 @@ class Database:
         session = self._active()
         if not session.is_open:
             raise StateError("no inference is running", hint="Use start() to begin one, or apply().")
-        session.interrupt(*self._rows(self._encode_all(insert or {}), self._encode_all(delete or {})))
+        session.interrupt(*self._rows(self._intake.take(insert or {}), self._intake.take(delete or {})))
 
     def wait(self) -> ChangeSet:
         """The changes of the epoch in the background, when it has come to its end.
@@ -541,7 +519,15 @@ class Database:
     def _find(self, name: str, selection: Selection) -> Any:
         """The selected rows; from the store's files, where the relation has not been read yet."""
         found = self._keeper.search(name, selection, self._engine.snapshot) if self._keeper else None
-        return selection.of(self._version(name).rows()) if found is None else found
+        if found is not None:
+            return found
+        version = self._version(name)
+        if place_of(version) == CLUSTER:
+            from sempre.spark.cluster.outgoing import selected
+
+            rows = selected(version, selection)
+            return self._backend.receive(name, rows.columns(), len(rows))
+        return selection.of(version.rows())
 
     def verify(self) -> Verification:
         """Compare facts and counters with a run from scratch; `.ok`, or `.differences` with what is wrong."""
@@ -570,7 +556,9 @@ class Database:
         Returns the names of the views. They show the present epoch: ask again after the next.
         """
         views = [self[name] for name in names or self.program.relations]
-        return self._border().register([(view.relation, view.to_arrow()) for view in views], prefix)
+        for view in views:
+            view.to_spark().createOrReplaceTempView(prefix + view.name)
+        return [prefix + view.name for view in views]
 
     # ------------------------------------------------------------------------------------------------- streams
 
@@ -653,7 +641,7 @@ class Database:
                 if rows.size:
                     side[name] = ([column[rows] for column in columns], rows.size)
         with self._writing:
-            report = self._apply(insert, delete, batch, publish).report
+            report = self._apply(Coming(insert), Coming(delete), batch, publish).report
             epoch = self._engine.snapshot.epoch
         size = sum(given.inserts.size for given in operations.values())
         return BatchReport(batch[1], epoch, size, time.perf_counter() - started, report.added, report.removed)
@@ -663,9 +651,9 @@ class Database:
     def _frame(self, view: View) -> DataFrame:
         """A DataFrame of a relation: the cluster's own files where they are there already."""
         version = self._version(view.name)
-        if self._cluster is not None and place_of(version) == "cluster":
+        if self._cluster is not None and place_of(version) == CLUSTER:
             self._shown.append(version)  # its files stay as long as the database
-            return self._cluster.frame(view.relation, version)
+            return self._border().restored(view.relation, self._cluster.frame(view.relation, version))
         return self._border().frame(view.relation, view.to_arrow())
 
     def _border(self) -> Border:
@@ -714,27 +702,10 @@ class Database:
         return engine.version(name) if isinstance(engine, Engine) else engine.snapshot.versions[name]
 
     def _unknown(self, name: str) -> DataError:
-        import difflib
-
-        close = difflib.get_close_matches(name, self.program.relations, 1)
-        return DataError(f"no relation is called `{name}`", hint=f"Did you mean `{close[0]}`?" if close else "")
+        return unknown(self.program, name)
 
     def _encode(self, name: str, rows: Any) -> tuple[list[Any], int]:
-        relation = self.program.relations.get(name)
-        if relation is None:
-            raise self._unknown(name)
-        if is_spark_frame(rows):
-            rows = self._border().take(relation, rows)
-        return encode_rows(relation, rows, self._backend.values, self.program.checked.types)
-
-    def _encode_all(self, tables: Mapping[str, Any]) -> dict[str, tuple[list[Any], int]]:
-        return {name: self._encode(name, rows) for name, rows in tables.items()}
-
-    def _program_facts(self) -> dict[str, tuple[list[Any], int]]:
-        by_relation: dict[str, list[Any]] = {}
-        for fact in self.program.checked.facts:
-            by_relation.setdefault(fact.relation, []).append(fact)
-        return {name: (self._backend.constants(facts), len(facts)) for name, facts in by_relation.items()}
+        return self._intake.encode(name, rows)
 
     def _contains(self, relation: Relation, row: object, version: Any = None) -> bool:
         try:

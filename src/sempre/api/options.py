@@ -12,7 +12,8 @@ from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, StateError
 from sempre.engine import STRATEGIES
 from sempre.modules.find import Parts, wanted_kinds
-from sempre.places import Places, parse_size
+from sempre.places import Places
+from sempre.sizes import parse_size
 
 if TYPE_CHECKING:
     from sempre.spark.cluster.backend import SparkBackend

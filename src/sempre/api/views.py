@@ -6,12 +6,32 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import Relation
+from sempre.places import CLUSTER, place_of
+from sempre.results import Decoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from sempre.api.database import Database
+
+
+def table_of(rows: Any, relation: Relation, decoder: Decoder) -> pa.Table:
+    """Rows as an Arrow table, wherever they are."""
+    if place_of(rows) == CLUSTER:
+        from sempre.spark.cluster import outgoing
+
+        return outgoing.table_of(rows, relation)
+    return decoder.table(relation, rows.columns(), len(rows))
+
+
+def stream_of(rows: Any, relation: Relation, decoder: Decoder) -> pa.Table | pa.RecordBatchReader:
+    """Rows as an Arrow table or, from the cluster, as a reader: then they are not all in memory at once."""
+    if place_of(rows) == CLUSTER and relation.arity:
+        from sempre.spark.cluster import outgoing
+
+        return outgoing.reader_of(rows, relation)
+    return table_of(rows, relation, decoder)
 
 
 class View:
@@ -37,8 +57,11 @@ class View:
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table of all rows."""
-        rows = self._database._version(self.name).rows()
-        return self._database._decoder.table(self.relation, rows.columns(), len(rows))
+        return table_of(self._database._version(self.name).rows(), self.relation, self._database._decoder)
+
+    def _stream(self) -> pa.Table | pa.RecordBatchReader:
+        """All rows, to be read once; what is on the cluster is read batch by batch."""
+        return stream_of(self._database._version(self.name).rows(), self.relation, self._database._decoder)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame of all rows."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
+
+from sempre.diagnostics import StateError
+from sempre.sizes import parse_size
 
 STRATEGIES = ("auto", "recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic", "ranked")
 NETWORK_ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
@@ -12,7 +14,6 @@ PLACES = ("auto", "driver", "workers", "cluster")
 MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, stc, linear, rch, seq"
 STORE_COMMANDS = ("init", "apply", "query", "whatif", "verify", "history", "vacuum", "migrate")
 COMMANDS = ("run", "check", *STORE_COMMANDS, "network", "help")
-UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 OVERVIEW = """\
 sempre keeps the consequences of Datalog rules up to date.
@@ -219,8 +220,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _size(text: str) -> int:
-    """Bytes: `512M`, `2G`, `1.5GiB`; units are powers of 1024."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
-    if match is None or float(match[1]) == 0:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a size such as 512M or 2G")
-    return int(float(match[1]) * UNITS[match[2]])
+    try:
+        return parse_size(text) or 0
+    except StateError:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a size such as 512M or 2G") from None

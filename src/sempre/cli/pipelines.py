@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sempre.analysis.model import CheckedProgram
-from sempre.files import Written, read_inputs, write_outputs
+from sempre.files import Epoch, Written, read_changes, read_inputs, write_outputs
 
 if TYPE_CHECKING:
     from sempre.api import ChangeSet, Database
@@ -25,7 +26,13 @@ class Pipeline(Protocol):
 
     def session(self) -> Any: ...
 
-    def read(self, checked: CheckedProgram) -> tuple[dict[str, Any], Notes]: ...
+    def read(self, checked: CheckedProgram, database: Database) -> tuple[dict[str, Any], Notes]: ...
+
+    def epochs(self, checked: CheckedProgram, paths: Sequence[Path]) -> list[Epoch | Path]:
+        """The epochs of change scripts and folders; a folder in place of its own, if that is read later."""
+        ...
+
+    def read_folder(self, checked: CheckedProgram, folder: Path, database: Database) -> Epoch: ...
 
     def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None: ...
 
@@ -45,7 +52,9 @@ def pipeline(options: argparse.Namespace) -> Pipeline:
     from sempre.spark.session import SessionOptions, StartingSession
 
     asked = SessionOptions(options.master or "local[*]", options.remote, dict(options.conf))
-    return SparkPipeline(StartingSession(asked), options.facts, options.output)
+    # Folders of changes are this machine's: tasks of Spark see them where it runs on this machine, too.
+    leaves = getattr(options, "place", "") == "cluster" and not asked.remote and asked.master.startswith("local")
+    return SparkPipeline(StartingSession(asked), options.facts, options.output, leaves)
 
 
 class FilePipeline:
@@ -60,8 +69,15 @@ class FilePipeline:
     def session(self) -> None:
         return None
 
-    def read(self, checked: CheckedProgram) -> tuple[dict[str, Any], Notes]:
+    def read(self, checked: CheckedProgram, database: Database) -> tuple[dict[str, Any], Notes]:
         return read_inputs(checked, self._facts), {}
+
+    def epochs(self, checked: CheckedProgram, paths: Sequence[Path]) -> list[Epoch | Path]:
+        return [epoch for path in paths for epoch in read_changes(checked, path)]
+
+    def read_folder(self, checked: CheckedProgram, folder: Path, database: Database) -> Epoch:
+        (epoch,) = read_changes(checked, folder)
+        return epoch
 
     def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None:
         """Nothing: a program that asks for a table of changes is refused without Spark."""
@@ -86,8 +102,9 @@ class FilePipeline:
 class SparkPipeline:
     """Sources and outputs of a Spark session that this run owns."""
 
-    def __init__(self, starting: StartingSession, facts: str, output: str) -> None:
+    def __init__(self, starting: StartingSession, facts: str, output: str, leaves: bool = False) -> None:
         self._starting = starting
+        self._leaves = leaves
         self._facts = facts
         self._output = output
 
@@ -98,11 +115,22 @@ class SparkPipeline:
     def session(self) -> Any:
         return self._starting.get()
 
-    def read(self, checked: CheckedProgram) -> tuple[dict[str, Any], Notes]:
+    def read(self, checked: CheckedProgram, database: Database) -> tuple[dict[str, Any], Notes]:
         from sempre.spark.sources import read_inputs
 
-        inputs = read_inputs(self.session(), checked, self._facts)
+        inputs = read_inputs(self.session(), checked, self._facts, database._staying())
         return inputs.tables, inputs.notes
+
+    def epochs(self, checked: CheckedProgram, paths: Sequence[Path]) -> list[Epoch | Path]:
+        found: list[Epoch | Path] = []
+        for path in paths:
+            found += [path] if self._leaves and path.is_dir() else read_changes(checked, path)
+        return found
+
+    def read_folder(self, checked: CheckedProgram, folder: Path, database: Database) -> Epoch:
+        from sempre.spark.sources import read_change_folder
+
+        return read_change_folder(self.session(), checked, folder, database._staying())
 
     def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None:
         from sempre.spark.sinks import Sinks
@@ -113,10 +141,10 @@ class SparkPipeline:
         from sempre.spark.sinks import Sinks
 
         sinks = Sinks(self.session(), checked, self._output)
-        sinks.write_outputs(lambda name: database[name].to_arrow())
+        sinks.write_outputs(lambda name: database[name].to_spark())
         return write_outputs(
             checked,
-            lambda name: database[name].to_arrow(),
+            lambda name: database[name]._stream(),
             self._output,
             count=lambda name: len(database[name]),
             elsewhere=sinks.takes,

@@ -17,7 +17,7 @@ from sempre.cli.pipelines import Pipeline, pipeline
 from sempre.cli.program import load_program
 from sempre.cli.terminal import ProgressLine, is_terminal, show_warnings
 from sempre.diagnostics import DataError, Diagnostic
-from sempre.files import Epoch, read_changes, write_changes
+from sempre.files import Epoch, write_changes
 
 if TYPE_CHECKING:
     from sempre.api import ChangeSet, Database, Program
@@ -50,14 +50,16 @@ def run(options: argparse.Namespace) -> int:
         checked = program.checked
         show_warnings(checked.warnings, checked.sources)
         # Scripts are read before anything is evaluated: a mistake in the last one should not cost a run.
-        epochs = [epoch for path in options.changes for epoch in read_changes(checked, path)]
+        epochs = io.epochs(checked, options.changes)
         reports = _evaluate(options, program, epochs, io)
         if options.report:
             _write_report(options.report, {"epochs": reports, "session_seconds": io.session_seconds})
     return 0
 
 
-def _evaluate(options: argparse.Namespace, program: Program, epochs: list[Epoch], io: Pipeline) -> list[dict[str, Any]]:
+def _evaluate(
+    options: argparse.Namespace, program: Program, epochs: list[Epoch | Path], io: Pipeline
+) -> list[dict[str, Any]]:
     """Materialize, apply each epoch, write the outputs; returns one report per epoch."""
     checked = program.checked
     clock = Clock()
@@ -67,11 +69,12 @@ def _evaluate(options: argparse.Namespace, program: Program, epochs: list[Epoch]
     try:
         database = _database(options, program, line, spark)
         with clock.measure("read_seconds"):
-            tables, notes = io.read(checked)
+            tables, notes = io.read(checked, database)
+            known = [io.read_folder(checked, each, database) if isinstance(each, Path) else each for each in epochs]
         changes = database.materialise(tables)
         del tables
         reports.append(_record(options, checked, 0, changes, clock, io) | ({"sources": notes} if notes else {}))
-        for number, epoch in enumerate(epochs, 1):
+        for number, epoch in enumerate(known, 1):
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
             reports.append(_record(options, checked, number, changes, clock, io))
         del changes
@@ -110,7 +113,7 @@ def _record(
     with clock.measure("write_seconds"):
         io.write_changes(checked, number, changes)
         if options.changes_out:
-            written = write_changes(checked, changes, options.changes_out / str(number))
+            written = write_changes(checked, changes.streamed(), options.changes_out / str(number))
             show_warnings(written.warnings, {})
     return {**changes.report.to_json(), **clock.take()}
 

@@ -40,7 +40,7 @@ def init(options: argparse.Namespace) -> int:
         if options.on == "local":
             checked = _with_present_inputs(checked)
     with pipeline(options) as io, Database(program, store=store, **_knobs(options)) as database:
-        tables, _ = io.read(checked)
+        tables, _ = io.read(checked, database)
         changes = database.materialise(tables)
         print(summary(0, changes))
     return 0

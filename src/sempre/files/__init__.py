@@ -10,7 +10,7 @@ records.py   records as text
 columns.py   what a relation looks like in Arrow
 """
 
-from sempre.files.changes import Epoch, read_changes
+from sempre.files.changes import Epoch, change_files, read_changes
 from sempre.files.columns import schema_of, unit_table
 from sempre.files.options import check_directives, input_endpoint
 from sempre.files.read import missing_file, read_inputs
@@ -19,6 +19,7 @@ from sempre.files.write import Written, write_changes, write_outputs
 __all__ = [
     "Epoch",
     "Written",
+    "change_files",
     "check_directives",
     "input_endpoint",
     "missing_file",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,8 +25,8 @@ _CHANGE_FILE = re.compile(r"(?P<relation>.+)\.(?P<word>insert|delete)\.(?P<kind>
 class Epoch:
     """One batch of changes; no fact is in both `insert` and `delete` when it came from a script."""
 
-    insert: dict[str, pa.Table]
-    delete: dict[str, pa.Table]
+    insert: dict[str, Any]
+    delete: dict[str, Any]
     origin: str = ""
 
 
@@ -43,18 +44,39 @@ def read_changes(checked: CheckedProgram, path: str | Path) -> Iterator[Epoch]:
 # ------------------------------------------------------------------------------------------------- folders
 
 
-def _read_folder(checked: CheckedProgram, folder: Path) -> Epoch:
-    parts: dict[str, dict[str, list[pa.Table]]] = {"insert": {}, "delete": {}}
+@dataclass(frozen=True, slots=True)
+class ChangeFile:
+    """A file of a change folder: `word` is insert or delete."""
+
+    word: str
+    relation: Relation
+    endpoint: Endpoint
+
+
+def change_files(checked: CheckedProgram, folder: Path) -> tuple[list[ChangeFile], list[Diagnostic]]:
+    """The files of a change folder, and what is wrong with their names."""
+    files: list[ChangeFile] = []
     found: list[Diagnostic] = []
-    sources: dict[str, str] = {}
     for path in sorted(entry for entry in folder.iterdir() if _is_data(entry) and not entry.name.startswith(".")):
         try:
-            word, relation, table = _read_change_file(checked, path)
+            files.append(_change_file(checked, path))
+        except SempreError as error:
+            found += error.diagnostics
+    return files, found
+
+
+def _read_folder(checked: CheckedProgram, folder: Path) -> Epoch:
+    files, found = change_files(checked, folder)
+    parts: dict[str, dict[str, list[pa.Table]]] = {"insert": {}, "delete": {}}
+    sources: dict[str, str] = {}
+    for file in files:
+        try:
+            table = read_endpoint(file.endpoint, file.relation, folder, checked.types)
         except SempreError as error:
             found += error.diagnostics
             sources |= error.sources
             continue
-        parts[word].setdefault(relation.name, []).append(table)
+        parts[file.word].setdefault(file.relation.name, []).append(table)
     if found:
         raise DataError(found, sources)
     insert, delete = (
@@ -69,7 +91,7 @@ def _is_data(entry: Path) -> bool:
     return entry.is_file() or entry.suffix == ".parquet"
 
 
-def _read_change_file(checked: CheckedProgram, path: Path) -> tuple[str, Relation, pa.Table]:
+def _change_file(checked: CheckedProgram, path: Path) -> ChangeFile:
     match = _CHANGE_FILE.fullmatch(path.name)
     if match is None:
         hint = "a change folder holds R.insert.facts and R.delete.facts (or .csv, .parquet)"
@@ -77,8 +99,7 @@ def _read_change_file(checked: CheckedProgram, path: Path) -> tuple[str, Relatio
     relation = checked.relations.get(match["relation"])
     if relation is None:
         raise DataError(_unknown_relation(checked, match["relation"], Span(str(path), 0, 0, 0, 0)))
-    endpoint = Endpoint("parquet" if match["kind"] == "parquet" else "file", path.name)
-    return match["word"], relation, read_endpoint(endpoint, relation, path.parent, checked.types)
+    return ChangeFile(match["word"], relation, Endpoint("parquet" if match["kind"] == "parquet" else "file", path.name))
 
 
 def _unknown_relation(checked: CheckedProgram, name: str, span: Span) -> Diagnostic:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -15,6 +15,8 @@ from sempre.files.options import TextFormat
 from sempre.files.records import RecordError, format_record, parse_record
 
 MOST_FAULTS = 20
+# Lines beyond this are named, and not shown.
+MOST_LINES = 10_000_000
 LONGEST_EXCERPT = 200
 
 _INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|([0-9]+))")
@@ -82,8 +84,9 @@ class Faults:
 
     def _excerpts(self) -> str:
         """The source text with only the lines that are shown filled in."""
-        lines = [""] * max(self.lines, default=0)
-        for number, text in self.lines.items():
+        near = {number: text for number, text in self.lines.items() if number <= MOST_LINES}
+        lines = [""] * max(near, default=0)
+        for number, text in near.items():
             lines[number - 1] = text
         return "\n".join(lines)
 
@@ -94,6 +97,19 @@ def scan_text(
     """The facts in `data[start:]`; raises `DataError` with the place of every bad row."""
     first = data.count(b"\n", 0, start) + 1
     rows = _quoted_rows(data[start:], layout, first) if layout.rfc4180 else _plain_rows(data, start, layout, relation)
+    return _scanned(rows, relation, layout, file, types)
+
+
+def scan_lines(
+    lines: Iterable[tuple[int, bytes]], relation: Relation, layout: TextFormat, file: str, types: Mapping[str, Type]
+) -> pa.Table:
+    """The facts in some lines of a file without quoting, given with their numbers; raises like `scan_text`."""
+    return _scanned((_plain_row(raw, at, layout, relation) for at, raw in lines), relation, layout, file, types)
+
+
+def _scanned(
+    rows: Iterable[Row], relation: Relation, layout: TextFormat, file: str, types: Mapping[str, Type]
+) -> pa.Table:
     places = layout.columns or tuple(range(relation.arity))
     columns: list[list[object]] = [[] for _ in places]
     faults = Faults(file)
@@ -134,11 +150,15 @@ def _plain_rows(data: bytes, start: int, layout: TextFormat, relation: Relation)
     lines = data[start:].split(b"\n")
     if not lines[-1]:
         lines.pop()
-    has_records = Kind.RECORD in relation.kinds
     for number, raw in enumerate(lines, first):
-        line = raw.removesuffix(b"\r").decode("utf-8", "surrogateescape")
-        pieces = _split_outside_brackets(line, layout.delimiter) if has_records else line.split(layout.delimiter)
-        yield line, _cells(pieces, number, len(layout.delimiter))
+        yield _plain_row(raw, number, layout, relation)
+
+
+def _plain_row(raw: bytes, number: int, layout: TextFormat, relation: Relation) -> Row:
+    line = raw.removesuffix(b"\r").decode("utf-8", "surrogateescape")
+    has_records = Kind.RECORD in relation.kinds
+    pieces = _split_outside_brackets(line, layout.delimiter) if has_records else line.split(layout.delimiter)
+    return line, _cells(pieces, number, len(layout.delimiter))
 
 
 def _cells(pieces: list[str], number: int, gap: int) -> list[Cell]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,14 +10,13 @@ import pyarrow as pa
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic, StateError
 from sempre.plan.backend import Rows
-from sempre.spark.frames import chosen_columns, from_frame, to_frame
-from sempre.spark.sinks import Changes, changes_table
-from sempre.spark.sources import read_inputs
+from sempre.spark.frames import chosen_columns, from_frame, restored, to_frame
+from sempre.spark.sinks import Changes, changes_frame, changes_table
+from sempre.spark.sources import Inputs, read_inputs
+from sempre.spark.staying import Arriving, Staying
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from sempre.spark.cluster.backend import SparkBackend
 
 
 class Border:
@@ -31,13 +30,13 @@ class Border:
 
     # ---------------------------------------------------------------------------------------------------- in
 
-    def read_inputs(self, folder: str) -> dict[str, pa.Table]:
+    def read_inputs(self, folder: str, staying: Staying | None = None) -> Inputs:
         """What the `.input` directives say, read by Spark."""
-        inputs = read_inputs(self._session(), self._checked, folder)
+        inputs = read_inputs(self._session(), self._checked, folder, staying)
         for name, notes in inputs.notes.items():
             if any(note.get("columns") == "by position" for note in notes):
                 self._by_position.add(name)
-        return inputs.tables
+        return inputs
 
     def take(self, relation: Relation, df: DataFrame) -> pa.Table:
         """The rows of a DataFrame; raises if its columns are not those that it had before."""
@@ -46,12 +45,17 @@ class Border:
         self._note(relation, names, before, crossing.by_name)
         return crossing.table
 
-    def keep(self, relation: Relation, df: DataFrame, cluster: SparkBackend) -> Rows:
-        """The rows of a DataFrame, left where they are; raises like `take`."""
-        names, before = self._known(relation, df)
-        chosen, _, by_name = chosen_columns(df, relation, "the DataFrame", NOWHERE)
-        self._note(relation, names, before, by_name)
-        return cluster.take(relation, chosen)
+    def given(self, relation: Relation, df: DataFrame, staying: Staying | None) -> tuple[pa.Table | None, Rows | None]:
+        """The rows of a DataFrame, here or left where they are; raises like `take`."""
+        if staying is not None and relation.arity:
+            names, before = self._known(relation, df)
+            chosen, _, by_name = chosen_columns(df, relation, "the DataFrame", NOWHERE)
+            # The rows of a local frame are in its plan: they have been here before.
+            taken = staying.take(Arriving(relation, chosen, most=lambda: 0 if df.isLocal() else None))
+            if taken is not None:
+                self._note(relation, names, before, by_name)
+                return None, taken[0]
+        return self.take(relation, df), None
 
     def _known(self, relation: Relation, df: DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The names of the columns now and the last time."""
@@ -82,13 +86,13 @@ class Border:
         """The rows that an epoch added or removed, with the columns `_epoch` and `_change`."""
         return to_frame(self._session(), changes_table(relation, epoch, changes), relation, self._checked.types)
 
-    def register(self, tables: Iterable[tuple[Relation, pa.Table]], prefix: str) -> list[str]:
-        """Temporary views, one per table; returns their names."""
-        names = []
-        for relation, table in tables:
-            names.append(prefix + relation.name)
-            self.frame(relation, table).createOrReplaceTempView(names[-1])
-        return names
+    def cluster_changes(self, relation: Relation, epoch: int, frames: Mapping[str, DataFrame]) -> DataFrame:
+        """The same from frames of the cluster's."""
+        return self.restored(relation, changes_frame(epoch, frames))
+
+    def restored(self, relation: Relation, df: DataFrame) -> DataFrame:
+        """A DataFrame of the cluster's as one for users: dates and timestamps where the declared type says so."""
+        return restored(df, relation, self._checked.types)
 
     def _session(self) -> SparkSession:
         if self._spark is None:

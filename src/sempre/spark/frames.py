@@ -70,7 +70,7 @@ def from_frame(
     chosen, names, by_name = chosen_columns(df, relation, what, span)
     with reading(what, span):
         if drop_nulls:
-            chosen = _without_nulls(chosen)
+            chosen = without_nulls(chosen)
         table = chosen.toArrow()
     return Crossing(finished(table, relation, span), names, by_name)
 
@@ -104,8 +104,7 @@ def _expressions(relation: Relation, fields: list[Any], places: list[int], span:
         try:
             columns.append(column_expression(f"c{place}", field.dataType.simpleString(), type_.kind, field.name))
         except Unfit as error:
-            message = f"column `{name}` of relation `{relation.name}`: {error}"
-            found.append(Diagnostic(error.code, message, span, hint=error.hint))
+            found.append(unfit(relation, name, error, span))
     if found:
         raise DataError(found)
     return columns
@@ -130,10 +129,19 @@ def column_expression(column: str, given: str, kind: Kind, name: str) -> Column:
     elif given == "timestamp":
         return fn.unix_micros(col)
     elif given == "timestamp_ntz":
-        return col  # crosses as it is: Spark would read it in the session's time zone
+        return _micros_of_ntz(col)
     elif given == UNSIGNED and kind is Kind.UNSIGNED:
         return col
     raise Unfit("E509", f"a column of type {given} cannot be read", _cast(given, kind, name))
+
+
+def _micros_of_ntz(col: Column) -> Column:
+    """Microseconds since 1970, as the clock shows; casts to a timestamp would be read in the session's time zone."""
+    from pyspark.sql import functions as fn
+
+    seconds = fn.extract(fn.lit("SECOND"), col)  # a decimal with all six digits
+    minutes = (fn.unix_date(col.cast("date")).cast("bigint") * 24 + fn.hour(col)) * 60 + fn.minute(col)
+    return minutes * 60_000_000 + (seconds * 1_000_000).cast("bigint")
 
 
 def _cast(given: str, kind: Kind, name: str) -> str:
@@ -149,7 +157,7 @@ def _cast(given: str, kind: Kind, name: str) -> str:
     return f"write cast({quoted} as {CASTS[kind]}) in the query that makes the table"
 
 
-def _without_nulls(df: DataFrame) -> DataFrame:
+def without_nulls(df: DataFrame) -> DataFrame:
     """The rows without a null; `DataFrame.dropna` would drop NaN too."""
     from pyspark.sql import functions as fn
 
@@ -166,8 +174,7 @@ def finished(table: pa.Table, relation: Relation, span: Span) -> pa.Table:
         try:
             arrays.append(_finish(column, kind))
         except Unfit as error:
-            message = f"column `{name}` of relation `{relation.name}`: {error}"
-            found.append(Diagnostic(error.code, message, span, hint=error.hint))
+            found.append(unfit(relation, name, error, span))
     if found:
         raise DataError(found)
     return pa.Table.from_arrays(arrays, names=list(relation.columns))
@@ -175,12 +182,8 @@ def finished(table: pa.Table, relation: Relation, span: Span) -> pa.Table:
 
 def _finish(column: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
     if column.null_count:
-        noun = "null" if column.null_count == 1 else "nulls"
-        hint = "remove the rows or fill in a value; nulls=drop in .input leaves them out"
-        raise Unfit("E508", f"{column.null_count:,} {noun}", hint)
+        raise nulls(column.null_count)
     given = column.type
-    if pa.types.is_timestamp(given):
-        return column.cast(pa.int64())
     if pa.types.is_decimal(given):
         return _unsigned(column)
     if kind is Kind.UNSIGNED and pa.types.is_integer(given):
@@ -194,8 +197,7 @@ def _unsigned(column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         return column.cast(pa.uint64())
     except pa.ArrowInvalid:
-        low, high = RANGES[Kind.UNSIGNED]
-        raise Unfit("E504", "a value is out of range", f"a value of `unsigned` is from {low} to {high}") from None
+        raise out_of_range() from None
 
 
 def _check_text(column: pa.ChunkedArray) -> None:
@@ -203,7 +205,26 @@ def _check_text(column: pa.ChunkedArray) -> None:
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
-        raise Unfit("E505", "a value is not UTF-8", "make_valid_utf8(...) repairs it") from None
+        raise not_text() from None
+
+
+def nulls(count: int) -> Unfit:
+    hint = "remove the rows or fill in a value; nulls=drop in .input leaves them out"
+    return Unfit("E508", f"{count:,} {'null' if count == 1 else 'nulls'}", hint)
+
+
+def out_of_range() -> Unfit:
+    low, high = RANGES[Kind.UNSIGNED]
+    return Unfit("E504", "a value is out of range", f"a value of `unsigned` is from {low} to {high}")
+
+
+def not_text() -> Unfit:
+    return Unfit("E505", "a value is not UTF-8", "make_valid_utf8(...) repairs it")
+
+
+def unfit(relation: Relation, column: str, error: Unfit, span: Span) -> Diagnostic:
+    """What is wrong with a column of a relation."""
+    return Diagnostic(error.code, f"column `{column}` of relation `{relation.name}`: {error}", span, hint=error.hint)
 
 
 # -------------------------------------------------------------------------------------------------------- out
@@ -225,6 +246,28 @@ def to_frame(spark: SparkSession, table: pa.Table, relation: Relation, types: Ma
     columns = [_restored(f"c{at}", restored[at] if at < len(restored) else "") for at in range(len(names))]
     df = df.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
     return df.coalesce(1 if table.num_rows <= ONE_PART else _parts(table.num_rows))
+
+
+def restored(df: DataFrame, relation: Relation, types: Mapping[str, Type]) -> DataFrame:
+    """A DataFrame with the columns of a relation first, dates and timestamps restored where the declared type says so.
+
+    That there are none beyond what Spark can handle is asked for by a job, if there are such columns at all.
+    """
+    from pyspark.sql import functions as fn
+
+    wanted = [restored_type(type_, types) for type_ in relation.types]
+    if not any(wanted):
+        return df
+    names = df.columns
+    placed = df.toDF(*(f"c{at}" for at in range(len(names))))
+    ends = [pick(f"c{at}").alias(f"{at}") for at, type_ in enumerate(wanted) if type_ for pick in (fn.min, fn.max)]
+    found = placed.agg(*(end.alias(f"e{at}") for at, end in enumerate(ends))).toArrow()
+    asked = [at for at, type_ in enumerate(wanted) if type_]
+    for at, place in enumerate(asked):
+        column = pa.chunked_array([[found.column(2 * at)[0].as_py(), found.column(2 * at + 1)[0].as_py()]], pa.int64())
+        _check_range(relation, relation.columns[place], wanted[place], column.drop_null())
+    columns = [_restored(f"c{at}", wanted[at] if at < len(wanted) else "") for at in range(len(names))]
+    return placed.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
 
 
 def _parts(rows: int) -> int:

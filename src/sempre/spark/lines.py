@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation
 from sempre.diagnostics import DataError, Diagnostic, Span
-from sempre.files.columns import concat
+from sempre.files.columns import RANGES, concat
 from sempre.files.options import TextFormat
 from sempre.files.read import unpacked
 from sempre.spark.frames import UNSIGNED, finished
@@ -35,21 +35,28 @@ REAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 Parse = Callable[[bytes, str], pa.Table]
 
 
+def cells_of(spark: SparkSession, path: str, relation: Relation, layout: TextFormat) -> DataFrame | None:
+    """The columns of delimited text files, with nulls where a line is not as it should be; lazy.
+
+    None for layouts that take a reader of whole files.
+    """
+    if layout.rfc4180 or layout.headers or not relation.arity or Kind.RECORD in relation.kinds:
+        return None
+    return cells(spark.read.text(path, lineSep="\n").toDF("value"), relation, layout)
+
+
 def read_delimited(
-    spark: SparkSession, path: str, shown: str, relation: Relation, layout: TextFormat, parse: Parse
+    spark: SparkSession, path: str, shown: str, relation: Relation, cells_df: DataFrame | None, parse: Parse
 ) -> pa.Table:
     """The facts of delimited text files; `shown` is their name in messages, `parse` the exact reader of one file."""
-    if layout.rfc4180 or layout.headers or not relation.arity or Kind.RECORD in relation.kinds:
-        return read_whole(spark, path, shown, relation, parse)
-    lines_df = spark.read.text(path, lineSep="\n").toDF("value")
-    table = _cells(lines_df, relation, layout).toArrow()
-    if any(column.null_count for column in table.columns):
+    table = None if cells_df is None else cells_df.toArrow()
+    if table is None or any(column.null_count for column in table.columns):
         return read_whole(spark, path, shown, relation, parse)
     return finished(table, relation, Span(shown, 0, 0, 0, 0))
 
 
-def _cells(lines_df: DataFrame, relation: Relation, layout: TextFormat) -> DataFrame:
-    """One column per column of the relation; null where a line is not as it should be. Lazy."""
+def cells(lines_df: DataFrame, relation: Relation, layout: TextFormat, *also: str) -> DataFrame:
+    """One column per column of the relation, null where a line is not as it should be; and others as well. Lazy."""
     from pyspark.sql import functions as fn
 
     value = fn.col("value")
@@ -57,7 +64,7 @@ def _cells(lines_df: DataFrame, relation: Relation, layout: TextFormat) -> DataF
     pieces = fn.split(line, re.escape(layout.delimiter), -1)
     # Splitting replaces bytes that are not UTF-8, so they have to be looked for before.
     sound_df = lines_df.select(
-        pieces.alias("cells"), (fn.is_valid_utf8(value) & ~value.startswith(BYTE_ORDER_MARK)).alias("sound")
+        pieces.alias("cells"), (fn.is_valid_utf8(value) & ~value.startswith(BYTE_ORDER_MARK)).alias("sound"), *also
     )
     places = layout.columns or tuple(range(relation.arity))
     width = fn.size("cells")
@@ -66,7 +73,7 @@ def _cells(lines_df: DataFrame, relation: Relation, layout: TextFormat) -> DataF
         fn.when(fn.col("sound") & right, _value(fn.get("cells", place), kind)).alias(f"c{at}")
         for at, (place, kind) in enumerate(zip(places, relation.kinds, strict=True))
     ]
-    return sound_df.select(*columns)
+    return sound_df.select(*columns, *also)
 
 
 def _value(cell: Column, kind: Kind) -> Column:
@@ -77,7 +84,8 @@ def _value(cell: Column, kind: Kind) -> Column:
         case Kind.NUMBER:
             return fn.when(cell.rlike(INTEGER), cell.try_cast("bigint"))
         case Kind.UNSIGNED:
-            return fn.when(cell.rlike(NATURAL), cell.try_cast(UNSIGNED))
+            number, most = cell.try_cast(UNSIGNED), fn.lit(str(RANGES[kind][1])).cast(UNSIGNED)
+            return fn.when(cell.rlike(NATURAL) & (number <= most), number)
         case Kind.FLOAT:
             return fn.when(cell.rlike(REAL), cell.try_cast("double"))
         case _:
@@ -89,7 +97,7 @@ def read_whole(spark: SparkSession, path: str, shown: str, relation: Relation, p
     files_df = spark.read.format("binaryFile").load(path)
     sizes = files_df.select("path", "length").toArrow().to_pylist()
     if sum(file["length"] for file in sizes) > MOST_BYTES:
-        raise _too_large(spark, path, shown)
+        raise too_large(spark, path, shown)
     contents = files_df.select("path", "content").toArrow().to_pylist()
     found: list[Diagnostic] = []
     sources: dict[str, str] = {}
@@ -106,7 +114,7 @@ def read_whole(spark: SparkSession, path: str, shown: str, relation: Relation, p
     return concat(relation, tables)
 
 
-def _too_large(spark: SparkSession, path: str, shown: str) -> DataError:
+def too_large(spark: SparkSession, path: str, shown: str) -> DataError:
     lines = spark.read.text(path, lineSep="\n").limit(SHOWN).toArrow().column(0).to_pylist()
     message = f"`{shown}` is not one fact per line as declared, and is too large to be searched for the lines"
     detail = f"it begins with {' ⏎ '.join(line[:80] for line in lines)}"

@@ -17,11 +17,10 @@ from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import DataError, Diagnostic, Span
 from sempre.files.options import Endpoint, output_endpoint
 from sempre.spark.failures import writing
-from sempre.spark.frames import to_frame
 from sempre.spark.sources import is_url
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrameWriter, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 EPOCH, CHANGE = "_epoch", "_change"
 ADDED, REMOVED = "added", "removed"
@@ -35,6 +34,16 @@ class Changes(Protocol):
 
     @property
     def removed(self) -> Mapping[str, pa.Table]: ...
+
+
+class FramedChanges(Protocol):
+    """A set of changes that Spark can write."""
+
+    def size(self, relation: str) -> int:
+        """How many rows of a relation were added or removed."""
+        ...
+
+    def to_spark(self, relation: str, *, hold: bool = True) -> DataFrame: ...
 
 
 def through_spark(endpoint: Endpoint, folder: str) -> bool:
@@ -57,19 +66,21 @@ class Sinks:
     def takes(self, endpoint: Endpoint) -> bool:
         return through_spark(endpoint, self.folder)
 
-    def write_outputs(self, get_table: Callable[[str], pa.Table]) -> None:
-        """Replace every output of the state."""
+    def write_outputs(self, frame_of: Callable[[str], DataFrame]) -> None:
+        """Replace every output of the state; `frame_of` has the relations."""
         for relation, endpoint in self._endpoints():
             if not endpoint.changes:
-                self._write(relation, endpoint, get_table(relation.name), "overwrite")
+                if not relation.arity:
+                    message = f"relation `{relation.name}` has no columns: Spark cannot store it"
+                    raise DataError(Diagnostic("E512", message, hint="write it to a text file, or give it a column"))
+                self._write(endpoint, frame_of(relation.name), "overwrite")
 
-    def write_changes(self, epoch: int, changes: Changes) -> None:
+    def write_changes(self, epoch: int, changes: FramedChanges) -> None:
         """Append the changes of one epoch to every output with `mode=changes`; epoch 0 begins it anew."""
         for relation, endpoint in self._endpoints():
-            if endpoint.changes:
-                table = changes_table(relation, epoch, changes)
-                if table.num_rows or not epoch:
-                    self._write(relation, endpoint, table, "append" if epoch else "overwrite")
+            if endpoint.changes and (changes.size(relation.name) or not epoch):
+                df = changes.to_spark(relation.name, hold=False)
+                self._write(endpoint, df, "append" if epoch else "overwrite")
 
     def _endpoints(self) -> list[tuple[Relation, Endpoint]]:
         found = [
@@ -79,11 +90,7 @@ class Sinks:
         ]
         return [(relation, endpoint) for relation, endpoint in found if self.takes(endpoint)]
 
-    def _write(self, relation: Relation, endpoint: Endpoint, table: pa.Table, mode: str) -> None:
-        if not table.num_columns:
-            message = f"relation `{relation.name}` has no columns: Spark cannot store it"
-            raise DataError(Diagnostic("E512", message, hint="write it to a text file, or give it a column"))
-        df = to_frame(self.spark, table, relation, self.checked.types)
+    def _write(self, endpoint: Endpoint, df: DataFrame, mode: str) -> None:
         what, path = self._target(endpoint)
         with writing(what, Span(path, 0, 0, 0, 0)):
             _save(df.write.mode(mode), endpoint, path)
@@ -126,3 +133,14 @@ def changes_table(relation: Relation, epoch: int, changes: Changes) -> pa.Table:
             rows = rows.append_column(field, pa.repeat(mark, rows.num_rows))
         parts.append(rows)
     return pa.concat_tables(parts)
+
+
+def changes_frame(epoch: int, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """The same from the cluster's frames of the rows that were added and removed."""
+    from pyspark.sql import functions as fn
+
+    marked = [
+        df.select("*", fn.lit(epoch).cast("bigint").alias(EPOCH), fn.lit(word).alias(CHANGE))
+        for word, df in frames.items()
+    ]
+    return marked[0].unionAll(marked[1])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +13,24 @@ import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Kind, Relation
 from sempre.diagnostics import DataError, Diagnostic, Span
+from sempre.files.changes import Epoch, change_files
 from sempre.files.columns import concat
 from sempre.files.foreign import read_json
 from sempre.files.options import Endpoint, input_endpoint
 from sempre.files.read import Stdin, missing_file, read_endpoint
 from sempre.files.text import read_text
+from sempre.ingest import Parts
+from sempre.places import CLUSTER
 from sempre.spark.failures import reading
-from sempre.spark.frames import UNSIGNED, Crossing, from_frame
-from sempre.spark.lines import read_delimited, read_whole
+from sempre.spark.frames import UNSIGNED, chosen_columns, finished, from_frame, without_nulls
+from sempre.spark.jobs import Jobs
+from sempre.spark.lines import cells_of, read_delimited, read_whole
+from sempre.spark.oddlines import TextSource
+from sempre.spark.staying import Arriving, Staying, values_in_parquet, values_in_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Each source is a job of its own, and a small job is mostly waiting.
-AT_ONCE = 4
 JSON_TYPES = {Kind.NUMBER: "bigint", Kind.UNSIGNED: UNSIGNED, Kind.FLOAT: "double", Kind.SYMBOL: "string"}
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -37,34 +41,35 @@ _GLOB = re.compile(r"[*?\[\]{}\\]")
 class Inputs:
     """The facts of a program by relation, and a note on each source for the report."""
 
-    tables: dict[str, pa.Table]
+    tables: dict[str, pa.Table | Parts]
     notes: dict[str, list[dict[str, Any]]]
 
 
 @dataclass(slots=True)
-class _Reader:
-    """Reads the sources of one program."""
+class Reader:
+    """Reads the sources of one program; with `staying`, leaves on the cluster what should stay there."""
 
     spark: SparkSession
     checked: CheckedProgram
     folder: str
+    staying: Staying | None = None
     stdin: Stdin = field(default_factory=Stdin)
 
-    def read(self, relation: Relation, endpoint: Endpoint) -> tuple[pa.Table, dict[str, Any]]:
+    def read(self, relation: Relation, endpoint: Endpoint) -> tuple[Parts, dict[str, Any]]:
         """The facts at one place, and the note on it."""
         if endpoint.io == "stdin":
             table = read_endpoint(endpoint, relation, Path(), self.checked.types, self.stdin)
-            return table, {"source": "standard input", "rows": table.num_rows}
+            return Parts(table), {"source": "standard input", "rows": table.num_rows}
         if endpoint.io in ("spark", "jdbc"):
             return self._table(relation, endpoint)
         path, shown = located(self.folder, endpoint.filename)
         with reading(f"`{shown}`", Span(shown, 0, 0, 0, 0), _missing(shown, relation)):
             if endpoint.io == "parquet":
-                return self._frame(relation, endpoint, self.spark.read.parquet(path), f"`{shown}`", shown)
-            table = self._text(relation, endpoint, path, shown)
-        return table, {"source": shown, "rows": table.num_rows}
+                df = self.spark.read.parquet(path)
+                return self._frame(relation, endpoint, df, f"`{shown}`", shown)
+            return self._text(relation, endpoint, path, shown)
 
-    def _table(self, relation: Relation, endpoint: Endpoint) -> tuple[pa.Table, dict[str, Any]]:
+    def _table(self, relation: Relation, endpoint: Endpoint) -> tuple[Parts, dict[str, Any]]:
         options = dict(endpoint.jdbc)
         what = "the query" if "query" in options else f"table `{endpoint.table}`"
         with reading(what, Span(endpoint.table, 0, 0, 0, 0)):
@@ -77,12 +82,24 @@ class _Reader:
 
     def _frame(
         self, relation: Relation, endpoint: Endpoint, df: DataFrame, what: str, shown: str
-    ) -> tuple[pa.Table, dict[str, Any]]:
+    ) -> tuple[Parts, dict[str, Any]]:
         span = Span(shown, 0, 0, 0, 0)
+        if self.staying is not None and relation.arity:
+            chosen, names, by_name = chosen_columns(df, relation, what, span)
+            chosen = without_nulls(chosen) if endpoint.drop_nulls else chosen
+            stayed = self._stayed(Arriving(relation, chosen, what, span, partial(_values, endpoint, shown, relation)))
+            if stayed is not None:
+                return stayed[0], {"source": shown, **stayed[1], **note_of(names, by_name)}
         crossing = from_frame(df, relation, drop_nulls=endpoint.drop_nulls, origin=what, span=span)
-        return crossing.table, {"source": shown, **note_of(crossing)}
+        note = note_of(crossing.source_columns, crossing.by_name)
+        return Parts(crossing.table), {"source": shown, "rows": crossing.table.num_rows, **note}
 
-    def _text(self, relation: Relation, endpoint: Endpoint, path: str, shown: str) -> pa.Table:
+    def _stayed(self, arriving: Arriving) -> tuple[Parts, dict[str, Any]] | None:
+        """What stays on the cluster, if it does, and what the report says of that."""
+        taken = None if self.staying is None else self.staying.take(arriving)
+        return None if taken is None else (Parts(there=taken[0]), {"rows": taken[1], "place": CLUSTER})
+
+    def _text(self, relation: Relation, endpoint: Endpoint, path: str, shown: str) -> tuple[Parts, dict[str, Any]]:
         types = self.checked.types
 
         def parse(data: bytes, name: str) -> pa.Table:
@@ -92,67 +109,149 @@ class _Reader:
 
         if _is_hidden(path):
             # Spark passes over files whose names begin with a dot or an underscore, without a word.
-            return read_endpoint(endpoint, relation, Path(self.folder), types)
-        if endpoint.io == "json":
-            return self._json(relation, endpoint, path, shown, parse)
-        return read_delimited(self.spark, path, shown, relation, endpoint.text, parse)
+            table = read_endpoint(endpoint, relation, Path(self.folder), types)
+            return Parts(table), {"source": shown, "rows": table.num_rows}
+        is_json = endpoint.io == "json"
+        df = self._objects(relation, endpoint, path) if is_json else cells_of(self.spark, path, relation, endpoint.text)
+        if df is not None:
+            text = None if is_json else TextSource(self.spark, path, shown, relation, endpoint.text, types)
+            stayed = self._lines_that_stay(relation, df, shown, text)
+            if stayed is not None:
+                return stayed[0], {"source": shown, **stayed[1]}
+        if is_json:
+            table = self._json(relation, df, path, shown, parse)
+        else:
+            table = read_delimited(self.spark, path, shown, relation, df, parse)
+        return Parts(table), {"source": shown, "rows": table.num_rows}
+
+    def _lines_that_stay(
+        self, relation: Relation, df: DataFrame, shown: str, text: TextSource | None
+    ) -> tuple[Parts, dict[str, Any]] | None:
+        """The facts of lines that stay on the cluster; of `text`, those that take a closer look come here."""
+        arriving = Arriving(relation, df, f"`{shown}`", Span(shown, 0, 0, 0, 0), partial(values_in_text, shown))
+        try:
+            return self._stayed(arriving)
+        except DataError as error:
+            if {finding.code for finding in error.diagnostics} != {"E508"}:
+                raise
+        if text is None:
+            return None
+        regular_df, odd = text.read()
+        stayed = self._stayed(replace(arriving, chosen=regular_df, most=lambda: None))
+        if stayed is None:
+            return None
+        return Parts(odd, stayed[0].there), {**stayed[1], "rows": stayed[1]["rows"] + odd.num_rows}
+
+    def _objects(self, relation: Relation, endpoint: Endpoint, path: str) -> DataFrame | None:
+        """The columns of JSON lines, with nulls where a value is not as it should be; lazy."""
+        if endpoint.layout != "lines" or not relation.arity or Kind.RECORD in relation.kinds:
+            return None
+        columns = zip(relation.columns, relation.kinds, strict=True)
+        schema = ", ".join(f"`{name}` {JSON_TYPES[kind]}" for name, kind in columns)
+        span = Span(path, 0, 0, 0, 0)
+        return chosen_columns(self.spark.read.schema(schema).json(path), relation, f"`{path}`", span)[0]
 
     def _json(
-        self, relation: Relation, endpoint: Endpoint, path: str, shown: str, parse: Callable[[bytes, str], pa.Table]
+        self, relation: Relation, df: DataFrame | None, path: str, shown: str, parse: Callable[[bytes, str], pa.Table]
     ) -> pa.Table:
         """JSON lines by Spark's reader if every value is of the declared type, else by ours, which says what is not."""
-        if endpoint.layout == "lines" and relation.arity and Kind.RECORD not in relation.kinds:
-            columns = zip(relation.columns, relation.kinds, strict=True)
-            schema = ", ".join(f"`{name}` {JSON_TYPES[kind]}" for name, kind in columns)
-            span = Span(shown, 0, 0, 0, 0)
-            df = self.spark.read.schema(schema).json(path)
+        if df is not None:
             try:
-                return from_frame(df, relation, origin=f"`{shown}`", span=span).table
+                return finished(df.toArrow(), relation, Span(shown, 0, 0, 0, 0))
             except DataError as error:
                 if {finding.code for finding in error.diagnostics} != {"E508"}:
                     raise
         return read_whole(self.spark, path, shown, relation, parse)
 
 
-def read_inputs(spark: SparkSession, checked: CheckedProgram, folder: str) -> Inputs:
-    """One table per relation with an `.input`; raises once, with what is wrong in every source.
+def read_inputs(spark: SparkSession, checked: CheckedProgram, folder: str, staying: Staying | None = None) -> Inputs:
+    """What every relation with an `.input` has there; raises once, with what is wrong in every source.
 
-    File names are relative to `folder`; they may be folders, globs and URLs.
+    File names are relative to `folder`; they may be folders, globs and URLs. Without `staying`, all is tables.
     """
-    reader = _Reader(spark, checked, folder)
+    reader = Reader(spark, checked, folder, staying)
     work = [
         (relation, input_endpoint(relation, directive))
         for relation in checked.relations.values()
         for directive in relation.inputs
     ]
-    found: list[Diagnostic] = []
-    sources: dict[str, str] = {}
-    parts: dict[str, list[pa.Table]] = {relation.name: [] for relation, _ in work}
-    notes: dict[str, list[dict[str, Any]]] = {relation.name: [] for relation, _ in work}
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="source") as pool:
-        futures = [(relation.name, pool.submit(reader.read, relation, endpoint)) for relation, endpoint in work]
-        for name, future in futures:
-            try:
-                table, note = future.result()
-            except DataError as error:
-                found += error.diagnostics
-                sources |= error.sources
-                continue
-            parts[name].append(table)
-            notes[name].append(note)
-    if found:
-        raise DataError(found, sources)
-    tables = {name: concat(checked.relations[name], tables) for name, tables in parts.items()}
+    found = read_all(reader, work)
+    tables: dict[str, pa.Table | Parts] = {}
+    notes: dict[str, list[dict[str, Any]]] = {}
+    for name in dict.fromkeys(relation.name for relation, _ in work):
+        mine = [source for (relation, _), source in zip(work, found, strict=True) if relation.name == name]
+        tables[name] = together(checked.relations[name], [parts for parts, _ in mine], staying)
+        notes[name] = [note for _, note in mine]
     return Inputs(tables, notes)
 
 
-def note_of(crossing: Crossing) -> dict[str, Any]:
-    """What the report says of a frame."""
-    how = "by name" if crossing.by_name else "by position"
-    note: dict[str, Any] = {"rows": crossing.table.num_rows, "columns": how}
-    if not crossing.by_name:
-        note["source_columns"] = list(crossing.source_columns)
-    return note
+def read_all(reader: Reader, work: Sequence[tuple[Relation, Endpoint]]) -> list[tuple[Parts, dict[str, Any]]]:
+    """What is at all of these places, read several at a time; raises once, with what is wrong at any."""
+    found: list[Diagnostic] = []
+    sources: dict[str, str] = {}
+
+    def read(relation: Relation, endpoint: Endpoint) -> tuple[Parts, dict[str, Any]] | DataError:
+        try:
+            return reader.read(relation, endpoint)
+        except DataError as error:
+            return error
+
+    jobs = Jobs(reader.spark) if reader.staying is None else reader.staying.jobs
+    try:
+        outcomes = jobs.run([partial(read, *each) for each in work])
+    finally:
+        if reader.staying is None:
+            jobs.close()
+    for outcome in outcomes:
+        if isinstance(outcome, DataError):
+            found += outcome.diagnostics
+            sources |= outcome.sources
+    if found:
+        raise DataError(found, sources)
+    return [outcome for outcome in outcomes if not isinstance(outcome, DataError)]
+
+
+def read_change_folder(
+    spark: SparkSession, checked: CheckedProgram, folder: Path, staying: Staying | None = None
+) -> Epoch:
+    """The epoch of a change folder, read by Spark; raises once, with what is wrong in every file."""
+    files, found = change_files(checked, folder)
+    sources: dict[str, str] = {}
+    parts: list[tuple[Parts, dict[str, Any]]] = []
+    try:
+        reader = Reader(spark, checked, str(folder), staying)
+        parts = read_all(reader, [(file.relation, file.endpoint) for file in files])
+    except DataError as error:
+        found += error.diagnostics
+        sources = dict(error.sources)
+    if found:
+        raise DataError(found, sources)
+    sides: dict[str, dict[str, list[Parts]]] = {"insert": {}, "delete": {}}
+    for file, (part, _) in zip(files, parts, strict=True):
+        sides[file.word].setdefault(file.relation.name, []).append(part)
+    insert, delete = (
+        {name: together(checked.relations[name], mine, staying) for name, mine in sides[word].items()}
+        for word in ("insert", "delete")
+    )
+    return Epoch(insert, delete, str(folder))
+
+
+def together(relation: Relation, parts: Sequence[Parts], staying: Staying | None) -> pa.Table | Parts:
+    """The parts of a relation as one."""
+    here = [part.here for part in parts if part.here is not None]
+    there = [part.there for part in parts if part.there is not None]
+    if not there or staying is None:
+        return concat(relation, here)
+    return Parts(concat(relation, here) if here else None, staying.cluster.union(there))
+
+
+def note_of(names: tuple[str, ...], by_name: bool) -> dict[str, Any]:
+    """What the report says of how columns were found."""
+    return {"columns": "by name"} if by_name else {"columns": "by position", "source_columns": list(names)}
+
+
+def _values(endpoint: Endpoint, shown: str, relation: Relation) -> int | None:
+    return values_in_parquet(shown, relation.arity) if endpoint.io == "parquet" else None
 
 
 def is_url(path: str) -> bool:

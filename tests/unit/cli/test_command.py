@@ -63,7 +63,9 @@ class FakeDatabase:
         tables = {"edge": added, "reach": added}
         empty = {name: table.slice(0, 0) for name, table in tables.items()}
         report = SimpleNamespace(to_json=lambda: {"seconds": 0.5, "added": {"reach": added.num_rows}})
-        return SimpleNamespace(added=tables, removed=empty, report=report)
+        changes = SimpleNamespace(added=tables, removed=empty, report=report)
+        changes.streamed = lambda: changes
+        return changes
 
     def __getitem__(self, name: str) -> Any:
         return View(self.edge)

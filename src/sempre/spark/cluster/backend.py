@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram, Relation
+from sempre.diagnostics import NOWHERE, Span
 from sempre.kernel.values import Values
 from sempre.plan.ops import Absent, Lower, Neighbors, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
 from sempre.spark.cluster import aggregates
@@ -72,7 +73,7 @@ class SparkBackend:
     @property
     def jobs(self) -> int:
         """How many Spark jobs there have been."""
-        return self.scratch.jobs
+        return self.scratch.jobs.number
 
     def finish(self) -> None:
         """The end of an epoch: what is kept is settled."""
@@ -101,12 +102,13 @@ class SparkBackend:
         kinds = kinds_of(declared, self.program.types)
         return self._store.held(table_of(self.values, columns, size, kinds, declared.arity), kinds, declared.arity)
 
-    def take(self, relation: Relation, chosen: DataFrame) -> Table:
-        """The rows of a DataFrame with the columns of a relation, which stay where they are."""
+    def take(self, relation: Relation, chosen: DataFrame, span: Span = NOWHERE) -> tuple[Table, int]:
+        """The rows of a DataFrame with the columns of a relation, which stay where they are, and how many it has."""
+        types = self.program.types
+        self.scratch.jobs.count()
+        fit, size = self.scratch.jobs.one(lambda: checked(self.scratch, chosen, relation, types, span))
         empty = self._empty(relation.name)
-        with self.scratch.job():
-            fit = checked(self.scratch, chosen, relation, self.program.types)
-        return self._store.lazy(empty, lambda: fit.distinct(), (), shared=True)
+        return self._store.lazy(empty, lambda: fit.distinct(), (), shared=True, guess=size), size
 
     def written(self, relation: str, path: Path, size: int) -> Table:
         """Rows that tasks of ours wrote: distinct, as plain values."""

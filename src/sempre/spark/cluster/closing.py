@@ -54,7 +54,12 @@ class InTasks:
         backend.settle(copies.values())
         targets = {name: scratch.folder_for_tasks() for name in split.stratum.relations}
         paths = {name: rows.path for name, rows in copies.items()}
-        reported = scratch.reported(lambda: intask.tasks(scratch.spark, split, paths, targets, seeds))
-        scratch.check_seen({targets[row["relation"]] / row["file"] for row in reported.to_pylist()})
+        try:
+            reported = scratch.reported(lambda: intask.tasks(scratch.spark, split, paths, targets, seeds))
+            scratch.check_seen({targets[row["relation"]] / row["file"] for row in reported.to_pylist()})
+        except BaseException:
+            for path in targets.values():
+                scratch.discard(path)
+            raise
         sizes = intask.adopt(reported, targets)
         return {name: backend.written(name, path, sizes[name]) for name, path in targets.items()}

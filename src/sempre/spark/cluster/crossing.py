@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation, Type
-from sempre.diagnostics import DataError, Diagnostic
+from sempre.diagnostics import NOWHERE, DataError, Span
 from sempre.files.records import RecordError, format_record, parse_record
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.values import Kinds, Shape, kinds_of, names_of
-from sempre.spark.frames import UNSIGNED
+from sempre.spark.frames import UNSIGNED, Unfit, not_text, nulls, out_of_range, unfit
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,29 +31,38 @@ def _wide(number: int) -> Column:
     return fn.lit(str(number)).cast(WIDE)
 
 
-def checked(scratch: Scratch, chosen: DataFrame, relation: Relation, types: Mapping[str, Type]) -> DataFrame:
-    """The columns as plain values; raises `DataError` for nulls and for values that no relation can hold."""
+def checked(
+    scratch: Scratch, chosen: DataFrame, relation: Relation, types: Mapping[str, Type], span: Span = NOWHERE
+) -> tuple[DataFrame, int]:
+    """The columns as plain values, and how many rows there are, by one job that gives nothing but numbers.
+
+    Raises `DataError` for every column with nulls or with values that no relation can hold.
+    """
     from pyspark.sql import functions as fn
 
-    names = names_of(relation.kinds)
-    given = dict(chosen.dtypes)
-    for name, kind in zip(names, relation.kinds, strict=True):
-        if given[name] == "timestamp_ntz":
-            _fail(relation, name, "E509", "timestamp_ntz cannot stay on the cluster", "cast it to a timestamp")
-        if kind is Kind.SYMBOL and given[name] != "string":
-            chosen = chosen.withColumn(name, fn.col(name).cast("string"))
-    tests = [(name, *test) for name, kind in zip(names, relation.kinds, strict=True) for test in _tests(name, kind)]
-    counts = chosen.agg(*(fn.count(fn.when(test, 1)).alias(f"t{at}") for at, (_, _, _, _, test) in enumerate(tests)))
-    found = counts.toArrow().to_pylist()[0]
-    for at, (name, code, message, hint, _) in enumerate(tests):
-        if found[f"t{at}"]:
-            _fail(relation, name, code, f"{found[f't{at}']:,} {message}", hint)
+    columns = list(zip(names_of(relation.kinds), relation.columns, relation.kinds, strict=True))
+    tests = [test for name, _, kind in columns for test in (fn.col(name).isNull(), _is_odd(name, kind))]
+    counts = [fn.count(fn.when(test, 1)).alias(f"t{at}") for at, test in enumerate(tests)]
+    row = chosen.agg(fn.count(fn.lit(1)).alias("rows"), *counts).toArrow().to_pylist()[0]
+    found = []
+    for at, (_, column, kind) in enumerate(columns):
+        empty, odd = row[f"t{2 * at}"], row[f"t{2 * at + 1}"]
+        if empty or odd:
+            error = nulls(empty) if empty else out_of_range() if kind is Kind.UNSIGNED else not_text()
+            found.append(unfit(relation, column, error, span))
+    if found:
+        raise DataError(found)
+    # It is read again to be taken, and may be another by then.
+    changed = fn.raise_error(fn.lit(f"the source of relation `{relation.name}` has changed while it was read"))
+    sound = chosen.select(*(fn.coalesce(fn.col(name), changed).alias(name) for name, _, _ in columns))
     if Kind.RECORD in relation.kinds:
-        chosen = _with_records(scratch, chosen, relation, types)
-    return plain(chosen, relation)
+        sound = _with_records(scratch, sound, relation, types, span)
+    return plain(sound, relation), int(row["rows"])
 
 
-def _with_records(scratch: Scratch, chosen: DataFrame, relation: Relation, types: Mapping[str, Type]) -> DataFrame:
+def _with_records(
+    scratch: Scratch, chosen: DataFrame, relation: Relation, types: Mapping[str, Type], span: Span
+) -> DataFrame:
     """With every record written in the one way that counts; raises `DataError` for texts that are no records."""
     from pyspark.sql import functions as fn
     from pyspark.sql.types import StringType, StructField, StructType
@@ -63,11 +72,20 @@ def _with_records(scratch: Scratch, chosen: DataFrame, relation: Relation, types
     written = scratch.mapped(chosen, run, schema)
     tests = [test for _, why, _ in run.records for test in (fn.count(why).alias(f"n{why}"), fn.min(why).alias(why))]
     found = written.agg(*tests).toArrow().to_pylist()[0]
-    for name, why, _ in run.records:
+    wrong = []
+    for (_, why, _), column in zip(run.records, _record_columns(relation), strict=True):
         if found[why] is not None:
             noun = "text is" if found[f"n{why}"] == 1 else "texts are"
-            _fail(relation, name, "E507", f"{found[f'n{why}']:,} {noun} not of its type: {found[why]}", RECORD_HINT)
+            error = Unfit("E507", f"{found[f'n{why}']:,} {noun} not of its type: {found[why]}", RECORD_HINT)
+            wrong.append(unfit(relation, column, error, span))
+    if wrong:
+        raise DataError(wrong)
     return written.select(*names_of(relation.kinds))
+
+
+def _record_columns(relation: Relation) -> list[str]:
+    pairs = zip(relation.columns, relation.kinds, strict=True)
+    return [column for column, kind in pairs if kind is Kind.RECORD]
 
 
 def plain(df: DataFrame, relation: Relation) -> DataFrame:
@@ -78,24 +96,16 @@ def plain(df: DataFrame, relation: Relation) -> DataFrame:
     return named_df.select(*(_plain(name, kind, types[name]).alias(name) for name, kind in columns))
 
 
-def _tests(name: str, kind: Kind) -> list[tuple[str, str, str, Column]]:
-    """What must not be in a column: code, message, hint, and how it is recognized."""
+def _is_odd(name: str, kind: Kind) -> Column:
+    """Whether a value is one that no relation can hold."""
     from pyspark.sql import functions as fn
 
     col = fn.col(name)
-    found = [("E508", "nulls", "remove the rows or fill in a value", col.isNull())]
     if kind in (Kind.SYMBOL, Kind.RECORD):
-        found.append(("E505", "values are not UTF-8", "make_valid_utf8(...) repairs them", ~fn.is_valid_utf8(col)))
+        return ~fn.is_valid_utf8(col)
     if kind is Kind.UNSIGNED:
-        hint = f"a value of `unsigned` is from 0 to {LIMIT - 1}"
-        found.append(("E504", "values are out of range", hint, (col < 0) | (col.cast(WIDE) >= _wide(LIMIT))))
-    return found
-
-
-def _fail(relation: Relation, name: str, code: str, message: str, hint: str) -> None:
-    column = relation.columns[names_of(relation.kinds).index(name)]
-    message = f"column `{column}` of relation `{relation.name}`: {message}"
-    raise DataError(Diagnostic(code, message, hint=hint))
+        return (col < 0) | (col.cast(WIDE) >= _wide(LIMIT))
+    return fn.lit(False)
 
 
 def _plain(name: str, kind: Kind, given: str) -> Column:

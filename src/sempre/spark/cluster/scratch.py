@@ -1,4 +1,4 @@
-"""Where jobs run, and what they leave: Parquet in a folder of our own.
+"""What jobs leave: Parquet in a folder of our own.
 
 `settle` is the only place that writes what a round found. A DataFrame that is built on the last round's DataFrame
 carries the plans of all rounds before it, each several times; so everything that a round found is written, and the
@@ -7,16 +7,14 @@ next round starts from files. Files go as soon as nobody holds their table.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import itertools
 import os
 import shutil
 import tempfile
-import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -27,6 +25,7 @@ import pyarrow.parquet as pq
 from sempre.diagnostics import BackendError, Diagnostic
 from sempre.spark.cluster.values import Kinds, schema_of
 from sempre.spark.failures import running
+from sempre.spark.jobs import Jobs
 from sempre.spark.ship import ensure
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 
 # Names the folder for what rounds find: one that the driver and all executors see.
 SCRATCH_VARIABLE = "SEMPRE_SCRATCH"
-# How many of the results of a round are written at a time: a small job is mostly waiting.
-AT_ONCE = 4
 # Up to so many rows are fetched and held in the driver, if no more are expected.
 FEW_ROWS = 1 << 14
 
@@ -53,25 +50,21 @@ Found: TypeAlias = Written | pa.Table
 
 
 class Scratch:
-    """A folder for one database, and the jobs that fill it."""
+    """A folder for one database, and `jobs` that fill it."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self.jobs = 0
-        self._counting = threading.Lock()
+        self.jobs = Jobs(spark)
         self._numbers = itertools.count()
+        self._left: list[Path] = []
         parent = os.environ.get(SCRATCH_VARIABLE) or tempfile.gettempdir()
         self.folder = Path(parent) / f"sempre-{uuid.uuid4().hex}"
-        self.tag = f"sempre-{uuid.uuid4().hex[:12]}"
-        self._pool: ThreadPoolExecutor | None = None
         # Also when nobody closes the database: at the latest when this process ends.
         self._removal = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     def close(self) -> None:
         """Remove everything."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self.jobs.close()
         self._removal()
 
     def paths(self) -> list[Path]:
@@ -80,38 +73,17 @@ class Scratch:
 
     # ---------------------------------------------------------------------------------------------------- jobs
 
-    @contextlib.contextmanager
-    def job(self) -> Iterator[None]:
-        """One action: counted, tagged, its errors translated."""
-        with self._counting:
-            self.jobs += 1
-        self.spark.addTag(self.tag)
-        try:
-            with running():
-                yield
-        finally:
-            with contextlib.suppress(Exception):  # the session may be gone: what was raised before says so
-                self.spark.removeTag(self.tag)
-
     def write_all(self, frames: Sequence[Callable[[], DataFrame]], few: Sequence[bool]) -> list[Found]:
         """Writes DataFrames, several at a time; returns what is to be kept of each.
 
         Those that are expected to have `few` rows are fetched instead: Spark takes longer to prepare files, and to read
         them again, than to find a few rows.
         """
-        try:
-            if len(frames) == 1:
-                return [self._write(frames[0], few[0])]
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(AT_ONCE, "sempre-settle")
-            return list(self._pool.map(self._write, frames, few))
-        except KeyboardInterrupt:
-            self.interrupt()
-            raise
+        return self.jobs.run([functools.partial(self._write, *each) for each in zip(frames, few, strict=True)])
 
     def mapped(self, df: DataFrame, run: Callable[..., Any], schema: StructType) -> DataFrame:
         """`df.mapInArrow`, with a function of this package."""
-        self.jobs += ensure(self.spark)
+        self.jobs.count(ensure(self.spark))
         return df.mapInArrow(run, schema)
 
     def folder_for_tasks(self) -> Path:
@@ -124,29 +96,35 @@ class Scratch:
 
     def reported(self, make: Callable[[], DataFrame]) -> pa.Table:
         """What the tasks of a frame report, who write their results themselves; a small table."""
-        self.jobs += ensure(self.spark)
-        with self.job():
+
+        def report() -> pa.Table:
+            self.jobs.count(ensure(self.spark) + 1)
             return make().toArrow()
 
-    def interrupt(self) -> None:
-        """Stop every job of ours."""
-        with contextlib.suppress(Exception):
-            self.spark.interruptTag(self.tag)
+        with running():
+            return self.jobs.one(report)
 
     def _write(self, make: Callable[[], DataFrame], few: bool) -> Found:
         if few:
-            with self.job():
+            self.jobs.count()
+            with running():
                 table = make().limit(FEW_ROWS + 1).toArrow()
             if table.num_rows <= FEW_ROWS:
                 return table
         path = self._fresh()
         try:
-            with self.job():
+            self.jobs.count()
+            with running():
                 make().write.option("compression", "snappy").parquet(path.as_uri())
         except BaseException:
-            shutil.rmtree(path, ignore_errors=True)
+            self.discard(path)
             raise
         return Written(path, self._written(path))
+
+    def discard(self, path: Path) -> None:
+        """Remove what a job left that did not succeed; again later, as tasks of it may not know yet."""
+        shutil.rmtree(path, ignore_errors=True)
+        self._left.append(path)
 
     def _written(self, path: Path) -> int:
         """How many rows a job wrote, by what is there."""
@@ -194,5 +172,7 @@ class Scratch:
         return self.spark.read.schema(schema_of(kinds, weighted)).parquet(*(path.as_uri() for path in paths))
 
     def _fresh(self) -> Path:
+        while self._left:
+            shutil.rmtree(self._left.pop(), ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         return self.folder / f"t{next(self._numbers)}"

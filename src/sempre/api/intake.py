@@ -1,0 +1,128 @@
+"""Rows on their way in: which become codes in the driver, and which stay on the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from sempre.analysis.model import Relation
+from sempre.api.program import Program
+from sempre.backends.local import LocalBackend
+from sempre.diagnostics import DataError
+from sempre.engine import Engine
+from sempre.ingest import Parts, encode_rows, is_spark_frame
+from sempre.places import CLUSTER
+
+if TYPE_CHECKING:
+    from sempre.spark.border import Border
+    from sempre.spark.cluster.backend import SparkBackend
+    from sempre.spark.staying import Staying
+
+# Columns of codes, and how many rows they have.
+Encoded: TypeAlias = "tuple[list[np.ndarray[Any, Any]], int]"
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """Rows by relation: codes for the driver, and rows that are on the cluster. A relation may have both."""
+
+    codes: dict[str, Encoded] = field(default_factory=dict)
+    there: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """Takes rows of any kind for one database; `border` gives its border to Spark when there is need of one."""
+
+    program: Program
+    backend: LocalBackend
+    border: Callable[[], Border]
+    cluster: SparkBackend | None = None
+    engine: Engine | None = None
+
+    def staying(self) -> Staying | None:
+        """Who decides what stays on the cluster, if anything can."""
+        if self.cluster is None or self.engine is None:
+            return None
+        from sempre.spark.staying import Staying
+
+        engine = self.engine
+        return Staying(self.cluster, engine.places, lambda name: engine.snapshot.explicit[name])
+
+    def take(self, tables: Mapping[str, Any]) -> Coming:
+        """The rows of all tables; what stays on the cluster is written there, several relations at a time."""
+        coming = Coming()
+        for name, rows in tables.items():
+            self._take(self.relation(name), rows, coming)
+        if self.cluster is not None:
+            self.cluster.settle(coming.there.values())
+        return coming
+
+    def _take(self, relation: Relation, rows: Any, coming: Coming) -> None:
+        here, there = rows, None
+        if is_spark_frame(rows):
+            here, there = self.border().given(relation, rows, self.staying())
+        elif isinstance(rows, Parts):  # what was read for this database, and has been looked at already
+            here, there = rows.here, rows.there
+        if there is not None:
+            coming.there[relation.name] = there
+        if here is not None:
+            coming.codes[relation.name] = self._encoded(relation, here)
+
+    def encode(self, name: str, rows: Any) -> Encoded:
+        """Rows as codes, wherever they are."""
+        relation = self.relation(name)
+        return self._encoded(relation, self.border().take(relation, rows) if is_spark_frame(rows) else rows)
+
+    def _encoded(self, relation: Relation, rows: Any) -> Encoded:
+        return encode_rows(relation, rows, self.backend.values, self.program.checked.types)
+
+    def relation(self, name: str) -> Relation:
+        relation = self.program.relations.get(name)
+        if relation is None:
+            raise unknown(self.program, name)
+        return relation
+
+    def with_program_facts(self, coming: Coming) -> Coming:
+        """Also the facts that the program has itself."""
+        codes = dict(coming.codes)
+        for name, (columns, size) in self.program_facts().items():
+            mine = codes.get(name)
+            if mine is None:
+                codes[name] = (columns, size)
+            else:
+                codes[name] = ([np.concatenate(pair) for pair in zip(mine[0], columns, strict=True)], mine[1] + size)
+        return Coming(codes, coming.there)
+
+    def program_facts(self) -> dict[str, Encoded]:
+        """The facts that the program has itself."""
+        by_relation: dict[str, list[Any]] = {}
+        for fact in self.program.checked.facts:
+            by_relation.setdefault(fact.relation, []).append(fact)
+        return {name: (self.backend.constants(facts), len(facts)) for name, facts in by_relation.items()}
+
+    def fit(self, coming: Coming) -> None:
+        """Make room for the values of rows to insert."""
+        self.backend.fit({name: columns for name, (columns, _) in coming.codes.items()})
+
+    def rows(self, coming: Coming) -> dict[str, Any]:
+        """One set of rows per relation, on the cluster if any of them is there."""
+        found = {name: self.backend.rows(name, *encoded) for name, encoded in coming.codes.items()}
+        for name, there in coming.there.items():
+            mine = found.get(name)
+            if mine is not None and self.cluster is not None and self.engine is not None:
+                brought = self.engine.places.bring_rows(name, mine, CLUSTER)
+                there = self.cluster.union([there, brought])
+            found[name] = there
+        return found
+
+
+def unknown(program: Program, name: str) -> DataError:
+    """The error for a relation that is not there."""
+    import difflib
+
+    close = difflib.get_close_matches(name, program.relations, 1)
+    return DataError(f"no relation is called `{name}`", hint=f"Did you mean `{close[0]}`?" if close else "")

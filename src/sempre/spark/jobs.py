@@ -1,0 +1,111 @@
+"""Where Spark jobs are started, and ended when the one who waits for them is interrupted.
+
+Actions run in threads of their own, also a single one. A thread that waits for Spark's answer must not be the one that
+Ctrl-C arrives in: the answer would stay unread, and be taken for that to the next question.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+# How many actions run at a time: a small job is mostly waiting.
+AT_ONCE = 4
+# A job may be about to start when the others are ended, so that is tried again and again; and at most for so long.
+AGAIN_SECONDS = 0.3
+MOST_SECONDS = 30.0
+
+
+class Jobs:
+    """The jobs of one database: counted, and tagged so that they can be ended without touching those of others."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.tag = f"sempre-{uuid.uuid4().hex[:12]}"
+        # In a classic session a tag of the session's is that of one thread: no other thread can end what has it.
+        self._context: Any = None if _is_remote(spark) else spark.sparkContext
+        self._pool: ThreadPoolExecutor | None = None
+        self._mine = threading.local()
+        self._numbers = itertools.count(1)
+        self.number = 0
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def count(self, jobs: int = 1) -> None:
+        """So many jobs more."""
+        for _ in range(jobs):
+            self.number = next(self._numbers)
+
+    def run(self, actions: Sequence[Callable[[], T]]) -> list[T]:
+        """What the actions return, several at a time; if one raises, or this is interrupted, all of them end."""
+        if getattr(self._mine, "running", False):  # an action that needs others
+            return [action() for action in actions]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(AT_ONCE, "sempre-job")
+        futures = [self._pool.submit(self._tagged, action) for action in actions]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            self._end(futures)
+            raise
+
+    def one(self, action: Callable[[], T]) -> T:
+        """What a single action returns."""
+        (found,) = self.run([action])
+        return found
+
+    def _tagged(self, action: Callable[[], T]) -> T:
+        with self._tag():
+            self._mine.running = True
+            try:
+                return action()
+            finally:
+                self._mine.running = False
+
+    @contextlib.contextmanager
+    def _tag(self) -> Iterator[None]:
+        self.spark.addTag(self.tag)
+        if self._context is not None:
+            self._context.addJobTag(self.tag)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(Exception):  # the session may be gone: what was raised before says so
+                self.spark.removeTag(self.tag)
+                if self._context is not None:
+                    self._context.removeJobTag(self.tag)
+
+    def _interrupt(self) -> None:
+        """End whatever has the tag now."""
+        with contextlib.suppress(Exception):
+            if self._context is None:
+                self.spark.interruptTag(self.tag)
+            else:
+                self._context.cancelJobsWithTag(self.tag)
+
+    def _end(self, futures: Sequence[Future[Any]]) -> None:
+        """Leave nothing running of what was begun."""
+        begun = [future for future in futures if not future.cancel() and not future.done()]
+        deadline = time.monotonic() + MOST_SECONDS
+        while begun and time.monotonic() < deadline:
+            self._interrupt()
+            begun = list(wait(begun, AGAIN_SECONDS).not_done)
+
+
+def _is_remote(spark: SparkSession) -> bool:
+    """Whether a session is a client of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
