@@ -52,14 +52,9 @@ class InTasks:
         copies = {name: inputs[name].rows() for name in split.copied if name in inputs}
         copies = {name: rows for name, rows in copies.items() if not rows.known_empty}
         backend.settle(copies.values())
-        targets = {name: scratch.folder_for_tasks() for name in split.stratum.relations}
         paths = {name: rows.path for name, rows in copies.items()}
-        try:
+        with scratch.folders_for_tasks(split.stratum.relations) as targets:
             reported = scratch.reported(lambda: intask.tasks(scratch.spark, split, paths, targets, seeds))
             scratch.check_seen({targets[row["relation"]] / row["file"] for row in reported.to_pylist()})
-        except BaseException:
-            for path in targets.values():
-                scratch.discard(path)
-            raise
-        sizes = intask.adopt(reported, targets)
+            sizes = intask.adopt(reported, targets)
         return {name: backend.written(name, path, sizes[name]) for name, path in targets.items()}

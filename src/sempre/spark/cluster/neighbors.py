@@ -30,11 +30,12 @@ FIRST, LAST, PART = "first", "last", "part"
 def neighbors(scratch: Scratch, order: Neighbors, rows: DataFrame, kinds: Kinds) -> tuple[Path, int]:
     """The neighbors of all rows of `order.source`, written; returns where they are and how many."""
     columns = (*order.groups, order.column)
-    ranged = Ranges(tuple(kinds[column] for column in columns), str(scratch.folder_for_tasks()))
-    target = Path(ranged.target)
-    reported = scratch.reported(lambda: _sorted(rows, order, columns).mapInArrow(ranged, ranged.report))
-    scratch.check_seen(target / file for file in reported.column("file").to_pylist() if file is not None)
-    return target, joined(reported, ranged)
+    with scratch.folders_for_tasks([order.relation]) as targets:
+        (target,) = targets.values()
+        ranged = Ranges(tuple(kinds[column] for column in columns), str(target))
+        reported = scratch.reported(lambda: _sorted(rows, order, columns).mapInArrow(ranged, ranged.report))
+        scratch.check_seen(target / file for file in reported.column("file").to_pylist() if file is not None)
+        return target, joined(reported, ranged)
 
 
 def joined(reported: pa.Table, ranged: Ranges) -> int:

@@ -14,7 +14,8 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -86,13 +87,20 @@ class Scratch:
         self.jobs.count(ensure(self.spark))
         return df.mapInArrow(run, schema)
 
-    def folder_for_tasks(self) -> Path:
-        """A new folder that tasks may write to."""
-        path = self._fresh()
-        path.mkdir(parents=True)
-        # Whoever runs the tasks may be somebody else.
-        path.chmod(0o777)
-        return path
+    @contextmanager
+    def folders_for_tasks(self, names: Iterable[str]) -> Iterator[dict[str, Path]]:
+        """New folders that tasks may write to; gone again if something is raised."""
+        paths = {name: self._fresh() for name in names}
+        try:
+            for path in paths.values():
+                path.mkdir(parents=True)
+                # Whoever runs the tasks may be somebody else.
+                path.chmod(0o777)
+            yield paths
+        except BaseException:
+            for path in paths.values():
+                self.discard(path)
+            raise
 
     def reported(self, make: Callable[[], DataFrame]) -> pa.Table:
         """What the tasks of a frame report, who write their results themselves; a small table."""
