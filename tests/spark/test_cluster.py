@@ -91,7 +91,34 @@ def test_all_scripts_with_all_strategies(spark: Any, name: str, strategy: str) -
     check_script(spark, name, strategy)
 
 
-@pytest.mark.slow
+NEXT = """
+.decl e(g: symbol, x: unsigned)
+.decl n(g: symbol, x: unsigned, y: unsigned)
+n(g, x, y) :- e(g, x), e(g, y), x < y, !(e(g, z), x < z, z < y).
+.decl f(x: float)
+.decl between(x: float, y: float)
+between(x, y) :- f(x), f(y), f(z), x < z, z < y.
+.decl m(x: float, y: float)
+m(x, y) :- f(x), f(y), x < y, !between(x, y).
+"""
+
+
+@pytest.mark.parametrize("place", ["cluster", "auto"])
+def test_neighbors_are_found_by_range(spark: Any, place: str) -> None:
+    rng = random.Random(place)
+    e = [(rng.choice("ab"), rng.choice([rng.randrange(30), 2**64 - 1 - rng.randrange(30)])) for _ in range(60)]
+    f = [(rng.choice([nan, -rng.random(), rng.random(), float("inf")]),) for _ in range(30)]
+    options: Any = {"place": place} if place == "cluster" else {"memory": 100}
+    with sempre.Database(NEXT) as here, sempre.Database(NEXT, spark=spark, **options) as there:
+        for change in ({"insert": {"e": e, "f": f}}, {"delete": {"e": e[:20], "f": f[:10]}}):
+            expected, found = here.apply(**change), there.apply(**change)
+            assert [s["placement"] for s in found.report.strata if s["strategy"] == "seq"] == ["cluster", "cluster"]
+            for name in ("n", "m", "between"):
+                assert sorted(map(repr, there[name])) == sorted(map(repr, here[name]))
+                assert found.removed[name].num_rows == expected.removed[name].num_rows
+        assert "next#" not in found.report.why
+
+
 def test_only_the_state_stays_on_scratch_and_nothing_after_closing(spark: Any) -> None:
     with sempre.Database(REACH, spark=spark, place="cluster", strategy="dredc") as db:
         db.apply(insert={"edge": [("a", "b"), ("b", "c"), ("c", "a")]})
@@ -170,7 +197,7 @@ def test_texts_that_are_no_records_are_refused_and_change_nothing(spark: Any) ->
         for bad, code, why in (
             ("[x, nil]", "E507", "1 text is not of its type: `x` is not a number"),
             ("[1, nil", "E507", "expected `]`"),
-            (None, "E508", "1 nulls"),
+            (None, "E508", "1 null"),
         ):
             with pytest.raises(sempre.DataError) as caught:
                 db.apply(insert={"a": spark.createDataFrame([("[2, nil]",), (bad,)], "l string")})
@@ -306,6 +333,32 @@ def test_a_python_worker_killed_in_an_epoch_ends_in_the_right_state_or_the_old_o
         assert spark.range(3).count() == 3
         db.apply(delete={"a": [(1,)]})
         assert (3,) not in db["b"]
+
+
+@pytest.mark.skipif(KIND == "connect", reason="the workers are the server's")
+def test_a_python_worker_killed_while_it_closes_a_share_leaves_nothing(spark: Any) -> None:
+    """The pass takes long enough to be noticed: the closure of a cycle."""
+    nodes = 1500
+    edges = spark.range(nodes).selectExpr("cast(id as string) x", f"cast((id + 1) % {nodes} as string) y")
+    with sempre.Database(REACH, spark=spark, place="cluster", strategy="recompute") as db:
+        db.apply(insert={"edge": [("a", "b")]})
+        killed: list[int] = []
+        stop = threading.Event()
+        thread = threading.Thread(target=_kill_one, args=(killed, stop))
+        thread.start()
+        try:
+            db.apply(insert={"edge": edges})
+        except sempre.BackendError:
+            assert sorted(db["reach"]) == [("a", "b")]
+        else:
+            assert len(db["reach"]) == nodes**2 + 1
+        finally:
+            stop.set()
+            thread.join()
+        assert killed, "no worker was there to be killed"
+        assert not [file for path in db._cluster.scratch.paths() for file in path.glob("_*.parquet")]
+        db.apply(insert={"edge": [("b", "c")]})
+        assert ("a", "c") in db["reach"]
 
 
 def _kill_one(killed: list[int], stop: threading.Event) -> None:

@@ -62,9 +62,12 @@ def load(wait: bool = False) -> None:
 
 def _load() -> None:
     global _loops, _walker
-    from sempre.kernel import loops
+    try:
+        from sempre.kernel import loops
 
-    loops.warm()
+        loops.warm()
+    except (ImportError, RuntimeError):  # a worker without the compiler, or without a place for what it makes
+        return
     _loops = loops
     from sempre.kernel import walker
 

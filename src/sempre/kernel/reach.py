@@ -366,7 +366,9 @@ def _search(edges: Edges, sources: Nodes) -> Edges:
     while front.size:
         rows, nodes = ends(front)
         at, heads = leaving(edges, nodes)
-        front = np.setdiff1d(edges_of(rows[at], heads), seen)
+        front = distinct(edges_of(rows[at], heads))
+        at = np.minimum(seen.searchsorted(front), seen.size - 1)
+        front = front[seen[at] != front]
         seen = _united(seen, front)
     return seen
 
