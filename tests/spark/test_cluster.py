@@ -123,7 +123,7 @@ def test_only_the_state_stays_on_scratch_and_nothing_after_closing(spark: Any) -
     with sempre.Database(REACH, spark=spark, place="cluster", strategy="dredc") as db:
         db.apply(insert={"edge": [("a", "b"), ("b", "c"), ("c", "a")]})
         sizes = []
-        for _ in range(3):
+        for _ in range(2):
             db.apply(delete={"edge": [("c", "a")]})
             db.apply(insert={"edge": [("c", "a")]})
             gc.collect()
@@ -338,7 +338,7 @@ def test_a_python_worker_killed_in_an_epoch_ends_in_the_right_state_or_the_old_o
 @pytest.mark.skipif(KIND == "connect", reason="the workers are the server's")
 def test_a_python_worker_killed_while_it_closes_a_share_leaves_nothing(spark: Any) -> None:
     """The pass takes long enough to be noticed: the closure of a cycle."""
-    nodes = 1500
+    nodes = 300
     edges = spark.range(nodes).selectExpr("cast(id as string) x", f"cast((id + 1) % {nodes} as string) y")
     with sempre.Database(REACH, spark=spark, place="cluster", strategy="recompute") as db:
         db.apply(insert={"edge": [("a", "b")]})
