@@ -65,6 +65,17 @@ def test_random_programs_agree_with_the_oracle(spark: Any, by_rounds: None, seed
     check_random(spark, seed, strategy)
 
 
+@pytest.mark.parametrize(("seed", "strategy"), [(6, "elastic"), (8, "dredc")])
+@pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
+def test_few_facts_against_many(
+    spark: Any, by_rounds: None, monkeypatch: pytest.MonkeyPatch, seed: int, strategy: str
+) -> None:
+    """As if everything but a row or two were too much to be sent to every task."""
+    monkeypatch.setattr("sempre.spark.cluster.backend.BROADCAST_VALUES", 4)
+    monkeypatch.setattr("sempre.spark.cluster.backend.FANOUT", 1)
+    check_random(spark, seed, strategy)
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
 def test_random_programs_inside_of_tasks_agree_with_the_oracle(spark: Any, strategy: str) -> None:

@@ -17,7 +17,17 @@ from sempre.spark.cluster.crossing import checked, named
 from sempre.spark.cluster.neighbors import neighbors
 from sempre.spark.cluster.plans import NOTHING_BOUND, Begun, Bound, Frames, Views, cuts
 from sempre.spark.cluster.scratch import Scratch, Written
-from sempre.spark.cluster.tables import Store, Table, Tally, Version, guessed, hinted, summed, union_frames
+from sempre.spark.cluster.tables import (
+    BROADCAST_VALUES,
+    Store,
+    Table,
+    Tally,
+    Version,
+    guessed,
+    hinted,
+    summed,
+    union_frames,
+)
 from sempre.spark.cluster.values import WEIGHT, kinds_of, names_of, table_of
 
 if TYPE_CHECKING:
@@ -194,13 +204,19 @@ class SparkBackend:
             return empty
         names = empty.names
 
-        def make() -> DataFrame:
+        def derived() -> DataFrame:
             found = [df for df in (maker() for maker in makers) if df is not None]
-            if not found:
-                return empty.frame()
-            return without(union_frames(found).distinct(), known, names)
+            return union_frames(found).distinct() if found else empty.frame()
 
-        return self._store.lazy(empty, make, [*parents, *known.tables()], shared=True, guess=guess)
+        if is_small(guess, names) and not is_small(len(known), names):
+            # Found first, so that what is known need not be shuffled to see what is new.
+            found = self._store.lazy(empty, derived, parents, shared=True, guess=guess)
+            return self._store.lazy(
+                empty, lambda: new(found, known), [found, *known.tables()], shared=True, guess=guess
+            )
+        return self._store.lazy(
+            empty, lambda: without(derived(), known, names), [*parents, *known.tables()], shared=True, guess=guess
+        )
 
     def count(self, relation: str, plans: Sequence[Prepared], views: Views) -> Table:
         makers, parents, guess = self._heads(relation, plans, views, counted=True)
@@ -236,7 +252,7 @@ class SparkBackend:
             return rows
         return self._store.lazy(
             rows,
-            lambda: without(rows.frame(), version, rows.names),
+            lambda: new(rows, version),
             [rows, *version.tables()],
             guess=rows.guess,
         )
@@ -246,7 +262,7 @@ class SparkBackend:
             return self._store.empty(rows.kinds, rows.arity)
         return self._store.lazy(
             rows,
-            lambda: rows.frame().join(version.frame(), on=rows.names, how="left_semi"),
+            lambda: among(rows, version),
             [rows, *version.tables()],
             guess=rows.guess,
         )
@@ -269,7 +285,7 @@ class SparkBackend:
             return self._store.empty(counted.kinds, counted.arity, weighted=True)
         return self._store.lazy(
             counted,
-            lambda: counted.frame().join(rows.frame(), on=counted.names, how="left_semi"),
+            lambda: counted.frame().join(broadcast_if_small(rows), on=counted.names, how="left_semi"),
             [counted, rows],
             guess=rows.guess,
         )
@@ -283,7 +299,7 @@ class SparkBackend:
     def _numbered(self, tally: Tally, rows: Table) -> DataFrame:
         """The rows with their numbers; those whose number is zero are left out."""
         counted = self._store.scan(tally.parts)
-        return summed([counted.join(rows.frame(), on=rows.names, how="left_semi")], rows.names)
+        return summed([counted.join(broadcast_if_small(rows), on=rows.names, how="left_semi")], rows.names)
 
     def positive(self, tally: Tally, rows: Table) -> Table:
         if rows.known_empty or not tally.parts:
@@ -417,6 +433,33 @@ class Sorting:
             return self.backend.empty(self.order.relation).rows()
         written = neighbors(self.backend.scratch, self.order, self.rows.frame(), self.rows.kinds)
         return self.backend.written(self.order.relation, *written)
+
+
+def is_small(size: int | None, names: Sequence[str]) -> bool:
+    """Whether so many rows can be sent to every task."""
+    return size is not None and size * len(names) <= BROADCAST_VALUES
+
+
+def broadcast_if_small(rows: Table) -> DataFrame:
+    """A DataFrame of rows that something else is looked up in."""
+    return rows.frame().hint("broadcast") if is_small(rows.guess, rows.names) else rows.frame()
+
+
+def among(rows: Table, version: Version) -> DataFrame:
+    """The rows that a version has."""
+    if is_small(rows.guess, rows.names) and not is_small(len(version), rows.names) and not rows.weighted:
+        return version.frame().join(rows.frame().select(*rows.names).hint("broadcast"), on=rows.names, how="left_semi")
+    return rows.frame().join(version.frame(), on=rows.names, how="left_semi")
+
+
+def new(rows: Table, version: Version) -> DataFrame:
+    """The rows that a version does not have."""
+    names = rows.names
+    if not (rows.is_settled and is_small(len(rows), names)) or is_small(len(version), names):
+        return without(rows.frame(), version, names)
+    # Spark can look a few rows up in many without moving the many, but not find those that are missing.
+    present = version.frame().join(rows.frame().select(*names).hint("broadcast"), on=names, how="left_semi")
+    return rows.frame().join(present.hint("broadcast"), on=names, how="left_anti")
 
 
 def without(df: DataFrame, version: Version, names: list[str]) -> DataFrame:
