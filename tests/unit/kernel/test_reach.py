@@ -144,3 +144,26 @@ def test_a_graph_grows() -> None:
         reach.grow(300)
         found = read(reach.add(packed({(1, 299)})), repeats=True)
         assert {(0, 299), (1, 299)} <= found
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_a_search_from_many_sources_goes_on_where_it_stopped(
+    monkeypatch: pytest.MonkeyPatch, is_compiled: bool
+) -> None:
+    """Sources are taken some at a time, and how many depends on what the last ones reached."""
+    if is_compiled:
+        compiled.load(wait=True)
+    monkeypatch.setattr(compiled, "WORTH_ROWS", 0 if is_compiled else 1 << 40)
+    monkeypatch.setattr("sempre.kernel.reach.SEARCH_PAIRS", 500)
+    rng = random.Random(3)
+    nodes = 300
+    edges = {(rng.randrange(nodes), rng.randrange(nodes)) for _ in range(450)}
+    search = Search(packed(edges))
+    search.grow(nodes)
+    found = [
+        (int(tail), int(head))
+        for tails, counts, heads in search.leading_from(np.arange(nodes))
+        for tail, head in zip(tails.repeat(counts), heads, strict=True)
+    ]
+    assert len(found) == len(set(found))
+    assert set(found) == reachable(nodes, edges, undirected=False)
