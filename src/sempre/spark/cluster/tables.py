@@ -152,7 +152,9 @@ class Table:
         self._shared = shared
         self._size: int | None = None
         self._guess = guess
-        self._found: Found | None = None
+        # Once settled, the rows are in a folder, or here if there are few; in both if tasks read them.
+        self.here: pa.Table | None = None
+        self._path: Path | None = None
         self._frame: DataFrame | None = None
         self._distinct: dict[int, int] = {}
 
@@ -183,16 +185,11 @@ class Table:
     @property
     def path(self) -> Path:
         """A folder with the rows, of which there have to be some; they are settled."""
-        assert self._found is not None
-        if not isinstance(self._found, Written):
-            self.keep(self.store.scratch.put(self._found))
-        assert isinstance(self._found, Written)
-        return self._found.path
-
-    @property
-    def here(self) -> pa.Table | None:
-        """The rows, if the driver holds them."""
-        return self._found if isinstance(self._found, pa.Table) else None
+        if self._path is None:
+            assert self.here is not None
+            self._own(self.store.scratch.put(self.here))
+        assert self._path is not None
+        return self._path
 
     def pending(self) -> list[Table]:
         """The shared tables that have to be written first."""
@@ -205,11 +202,17 @@ class Table:
         """From now on, what was found."""
         self._make, self._parents, self._size = None, (), found.num_rows
         if isinstance(found, Written):
-            weakref.finalize(self, shutil.rmtree, found.path, ignore_errors=True)
-        if self._size:
-            self._found = found
-        elif isinstance(found, Written):
-            shutil.rmtree(found.path, ignore_errors=True)
+            self._own(found)
+        elif self._size:
+            self.here = found
+
+    def _own(self, written: Written) -> None:
+        """Have a folder, for as long as this lives."""
+        if not written.num_rows:
+            shutil.rmtree(written.path, ignore_errors=True)
+            return
+        weakref.finalize(self, shutil.rmtree, written.path, ignore_errors=True)
+        self._path = written.path
 
     def frame(self) -> DataFrame:
         """A DataFrame of the rows; lazy."""
@@ -221,11 +224,10 @@ class Table:
 
     def distinct(self, column: int) -> int | None:
         """About how many different values a column has, by a sample; None before the table is settled."""
-        if self._found is None:
+        if not self.is_settled or self.known_empty:
             return None
         if column not in self._distinct:
-            name = self.names[column]
-            here = self.here
+            name, here = self.names[column], self.here
             sample = self.store.scratch.sample(self.path, name, SAMPLE_ROWS) if here is None else here.column(name)
             counts = sample.value_counts().field("counts").to_numpy()
             once = int((counts == 1).sum())
@@ -240,8 +242,7 @@ class Table:
         if not len(self):
             return pa.table({name: pa.array([], pa.int64()) for name in names})
         self.store.settle([self])
-        found = self._found
-        return found.select(names) if isinstance(found, pa.Table) else self.store.scratch.get(self.path, names)
+        return self.store.scratch.get(self.path, names) if self.here is None else self.here.select(names)
 
     def columns(self) -> list[Column]:
         """The columns in the driver, as codes."""
