@@ -19,4 +19,4 @@ def shown(name: str) -> str:
 
 def counted(count: int, noun: str) -> str:
     """`1 column`, `2 columns`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -17,6 +17,7 @@ from itertools import product
 from math import prod
 
 from sempre.analysis.model import CheckedProgram, Kind, Match, NormalRule, Relation, Stratum, Var
+from sempre.analysis.naming import counted
 from sempre.modules.find import PATH_KINDS, partition
 from sempre.modules.spec import Module
 from sempre.plan.ops import relations_of
@@ -95,18 +96,19 @@ def _decide(program: CheckedProgram, stratum: Stratum, sizes: Mapping[str, int],
         whole = _task_program(program, _as_it_is(stratum), reads)
         module = _only_module(whole)
         if module is not None:
-            reason = f"paths ({module.reason}): from {count} blocks of first values, {total:,} rows copied to each task"
+            blocks = f"from {counted(count, 'block')} of first values"
+            reason = f"paths ({module.reason}): {blocks}, {counted(total, 'row')} copied to each task"
             return Split(whole, {}, {name: name for name in stratum.relations}, count, False, reason, module)
     linear = _linearized(program, stratum)
     keys = _keys(program, linear.stratum)
     if not keys:
         if total > WHOLE_ROWS:
             return f"it does not split by columns, and {total:,} rows are too many for one task"
-        reason = f"it does not split by columns, and all of it ({total:,} rows) goes to one task"
+        reason = f"it does not split by columns, and all of it ({counted(total, 'row')}) goes to one task"
         return Split(_task_program(program, linear, reads), {}, linear.explicit, 1, False, reason)
     shown = ", ".join(f"{name}({', '.join(_names(program, name, columns))})" for name, columns in keys.items())
     if total <= COPIED_ROWS:
-        reason = f"splits by {shown}: {count} shares, {total:,} rows copied to each task"
+        reason = f"splits by {shown}: {counted(count, 'share')}, {counted(total, 'row')} copied to each task"
         return Split(_task_program(program, linear, reads), keys, linear.explicit, count, False, reason)
     return _seeded(program, stratum, sizes, keys, shown, parts)
 
@@ -127,7 +129,7 @@ def _seeded(
     if len(stratum.relations) > 1 or not _is_linear(stratum):
         return f"splits by {shown}, but has too many first facts to copy to every task"
     count = parts or MOST
-    reason = f"splits by {shown}: first facts in {count} shares, {total:,} rows copied to each task"
+    reason = f"splits by {shown}: first facts in {counted(count, 'share')}, {counted(total, 'row')} copied to each task"
     shape = _as_it_is(replace(stratum, nonrecursive=()))
     return Split(_task_program(program, shape, reads), keys, shape.explicit, count, True, reason)
 
