@@ -76,6 +76,18 @@ def test_few_facts_against_many(
     check_random(spark, seed, strategy)
 
 
+@pytest.mark.parametrize(("name", "strategy"), [("cycle", "dredc"), ("chain_of_strata", "elastic")])
+@pytest.mark.skipif(KIND == "connect", reason="other scripts are the sample on Connect")
+def test_parts_are_merged_and_rows_are_written(
+    spark: Any, by_rounds: None, monkeypatch: pytest.MonkeyPatch, name: str, strategy: str
+) -> None:
+    """As if a few parts were many, and a few rows more than was expected."""
+    monkeypatch.setattr("sempre.spark.cluster.tables.MANY_PARTS", 3)
+    monkeypatch.setattr("sempre.spark.cluster.tables.FEW_ROWS", 1000)
+    monkeypatch.setattr("sempre.spark.cluster.scratch.FEW_ROWS", 2)
+    check_script(spark, name, strategy)
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
 def test_random_programs_inside_of_tasks_agree_with_the_oracle(spark: Any, strategy: str) -> None:
