@@ -88,6 +88,14 @@ def test_parts_are_merged_and_rows_are_written(
     check_script(spark, name, strategy)
 
 
+def test_no_part_is_lost_over_many_rounds(spark: Any, by_rounds: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where facts are only added, the larger parts are kept as they are."""
+    monkeypatch.setattr("sempre.spark.cluster.tables.MANY_PARTS", 3)
+    with sempre.Database(REACH, spark=spark, place="cluster", strategy="recompute") as db:
+        db.apply(insert={"edge": [(str(n), str(n + 1)) for n in range(7)]})
+        assert sorted(db["reach"]) == [(str(x), str(y)) for x in range(8) for y in range(x + 1, 8)]
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
 def test_random_programs_inside_of_tasks_agree_with_the_oracle(spark: Any, strategy: str) -> None:
