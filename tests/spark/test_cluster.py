@@ -96,10 +96,10 @@ def test_no_part_is_lost_over_many_rounds(spark: Any, by_rounds: None, monkeypat
         assert sorted(db["reach"]) == [(str(x), str(y)) for x in range(8) for y in range(x + 1, 8)]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", ["recompute", "auto"])
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
 def test_random_programs_inside_of_tasks_agree_with_the_oracle(spark: Any, strategy: str) -> None:
-    check_random(spark, 3, strategy)
+    check_random(spark, 51, strategy)
 
 
 @pytest.mark.slow
