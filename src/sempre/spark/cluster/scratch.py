@@ -94,8 +94,6 @@ class Scratch:
         try:
             for path in paths.values():
                 path.mkdir(parents=True)
-                # Whoever runs the tasks may be somebody else.
-                path.chmod(0o777)
             yield paths
         except BaseException:
             for path in paths.values():
