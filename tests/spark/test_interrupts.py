@@ -14,7 +14,6 @@ import pytest
 
 import sempre
 from sempre.spark.cluster import intask
-from sempre.spark.cluster.scratch import Written
 from sempre.spark.cluster.tables import Table
 from tests.spark.conftest import KIND
 
@@ -100,6 +99,5 @@ def test_an_epoch_that_is_interrupted_leaves_nothing_behind(spark: Any, monkeypa
         assert sorted(db["c"]) == [(4,), (16,)]
         assert (1, 4) in db["r"]
         gc.collect()
-        found = [table._found for table in gc.get_objects() if isinstance(table, Table)]
-        held = {each.path for each in found if isinstance(each, Written)}
+        held = {table._path for table in gc.get_objects() if isinstance(table, Table)}
         assert set(db._cluster.scratch.paths()) <= held
