@@ -99,7 +99,7 @@ def _migrate(database: Database, keeper: Keeper) -> None:
             add(name, after.get(name, set()) - before.get(name, set()), True)
         keeper.start_over(old._keeper.manifest)
     keeper.kind = "migrate"
-    database._finish(*database._last_wins(operations))
+    database._finish(*database._intake.last_wins(operations))
     keeper.kind = ""
 
 
@@ -166,7 +166,7 @@ def repair(database: Database) -> Any:
     keeper.commit(after, result)
     keeper.kind = ""
     engine.snapshot = after
-    return database._change_set(result, before, after)
+    return database._changes.of_epoch(result, before, after)
 
 
 def vacuum(place: Any, keep: int = 1) -> tuple[int, int]:
