@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 import sempre
-from sempre.durable import check_files, vacuum
+from sempre.api.stores import check_files, vacuum
 from sempre.lang.printer import to_text
 from sempre.storage import blocks, pieces
 from tests.engine import STRATEGIES, Truth, compare, lists, truths, unhurried

@@ -81,8 +81,7 @@ class Database(Epochs):
         super().__init__(program.under(semantics), spark, options, stored=store is not None)
         self._streams: list[Maintenance] = []
         if store is not None:
-            self._stratified("a store")
-            from sempre.durable import attach
+            from sempre.api.stores import attach
 
             self._keeper = attach(self, store, epoch, migrate)
 
@@ -233,7 +232,7 @@ class Database(Epochs):
     @staticmethod
     def open(store: Any, *, epoch: int | None = None, **options: Any) -> Database:
         """The database in a store, with the program that is in it; at an earlier epoch, it is only read."""
-        from sempre.durable import stored_text
+        from sempre.api.stores import stored_text
 
         return Database(Program(*stored_text(store, epoch)), store=store, epoch=epoch, **options)
 

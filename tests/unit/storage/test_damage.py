@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import sempre
+from sempre.api.stores import check_files
 from sempre.cli import main
-from sempre.durable import check_files
 from sempre.storage import blocks
 
 PROGRAM = """

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import sempre
-from sempre.durable import check_files, first_difference, repair, vacuum
+from sempre.api.stores import check_files, first_difference, repair, vacuum
 from sempre.storage import blocks, pieces
 from sempre.storage.pieces import due
 from sempre.storage.store import Store
