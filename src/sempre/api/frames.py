@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from sempre.files.write import Changes
     from sempre.spark.border import Border
     from sempre.spark.cluster.backend import SparkBackend
-    from sempre.spark.sinks import Changes
 
 
 class Frames:
