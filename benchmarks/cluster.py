@@ -3,6 +3,7 @@
 python benchmarks/cluster.py el [--only loop|sempre]          classification of an EL ontology (GALEN)
 python benchmarks/cluster.py closure [--edges N] [--rounds]   a sparse graph, 100 million results or more
 python benchmarks/cluster.py epochs [--epochs N]              small changes: nothing may pile up
+python benchmarks/cluster.py skew                             a join in which half of the rows have one key
 
 The ontology is in the folder that SEMPRE_SHARED names, or in `shared` beside the project. `--master` and `--memory` say
 where Spark runs and how much memory Java has.
@@ -25,7 +26,7 @@ from processes import Memory, cpu_seconds, family, resident
 
 import sempre
 from sempre.engine import Progress
-from sempre.spark.cluster import shares
+from sempre.spark.cluster import shares, tables
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.session import SessionOptions, StartingSession
 
@@ -191,9 +192,30 @@ def epochs(spark: SparkSession, number: int) -> None:
             print(f"epoch {epoch + 1}: {spent:.1f} s, {jobs} jobs, {kept}", flush=True)
 
 
+SKEW = """
+.decl visit(person: number, place: number)
+.decl sold(place: number, thing: number)
+.decl seen(person: number, thing: number)
+seen(x, z) :- visit(x, y), sold(y, z).
+"""
+
+
+def skew(spark: SparkSession) -> None:
+    """Half of all visits are to one place, which sells 20 things; with such keys spread over tasks, and without."""
+    visits = spark.range(0, 1_200_000, 1, 8).selectExpr("id", "if(id % 2 = 0, 0, id)")
+    things = spark.range(0, 1_200_000, 1, 8).selectExpr("if(id < 20, 0, id)", "id")
+    for part, way in [(tables.COMMON_PART, "spread"), (2.0, "not spread")] * 3:
+        tables.COMMON_PART = part
+        with sempre.Database(SKEW, spark=spark, place="cluster", strategy="recompute") as db:
+            db.apply(insert={"sold": things})
+            started = time.perf_counter()
+            db.apply(insert={"visit": visits})
+            print(f"{way:10} {len(db['seen']):,} results {time.perf_counter() - started:6.1f} s", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("el", "closure", "epochs"))
+    parser.add_argument("what", choices=("el", "closure", "epochs", "skew"))
     parser.add_argument("--only", choices=("loop", "sempre"))
     parser.add_argument("--share", type=float, default=1, help="of the ontology")
     parser.add_argument("--edges", type=int, default=1_000_000)
@@ -209,8 +231,10 @@ def main() -> None:
         el(spark, options.only, options.share)
     elif options.what == "closure":
         closure(spark, options.edges, options.rounds)
-    else:
+    elif options.what == "epochs":
         epochs(spark, options.epochs)
+    else:
+        skew(spark)
     starting.close()
 
 

@@ -57,8 +57,7 @@ class Sizes:
 
     def distinct(self, relation: str, column: int) -> int:
         version = self._state[relation]
-        largest = max((part for part, _ in version.parts), key=len, default=None)
-        found = None if largest is None else largest.distinct(column)
+        found = None if version.largest is None else version.largest.distinct(column)
         return found or max(1, int(len(version) ** 0.8))
 
 
@@ -194,7 +193,8 @@ class SparkBackend:
             if not len(table):
                 return None, []
             parents = [*parents, table]
-            begun = Begun(Bound(table.frame().toDF(*(name for name, _ in columns)), bound.vars, len(table)), at)
+            df = table.frame().toDF(*(name for name, _ in columns))
+            begun = Begun(Bound(df, bound.vars, len(table), bound.source), at)
         return begun, parents
 
     def derive(self, relation: str, plans: Sequence[Prepared], views: Views, known: Version) -> Table:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # Rows that are decoded and written at a time.
 WRITE_ROWS = 1 << 20
 # With this many rows to start from, compiled loops pay for being loaded.
-COMPILED_ROWS = 1 << 13
+COMPILED_ROWS = 1 << 17
 # What tasks report: a file that they wrote, and its rows.
 REPORT = "relation string, file string, rows bigint"
 UNFINISHED = "_"

@@ -7,7 +7,7 @@ and what binds nothing only filters. Names of columns are numbers: case never ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram, Const, Expr, Kind, Match, NormalRule, Var
@@ -22,6 +22,7 @@ from sempre.spark.cluster.compute import (
     spark_schema,
 )  # fmt: skip
 from sempre.spark.cluster.scratch import Scratch
+from sempre.spark.cluster.spread import PIECE, spread
 from sempre.spark.cluster.tables import BROADCAST_VALUES, Tally, Version, hinted
 from sempre.spark.cluster.values import Form, Kinds, Shape, kinds_in, kinds_of, names_of, plain
 
@@ -33,11 +34,12 @@ Views = Mapping[tuple[str, Read], Any]  # a `Version`; for ranks, a `Tally`
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Bindings so far: the DataFrame (none: the one row that binds nothing), and what is known of its size."""
+    """Bindings so far: the DataFrame (none: the one row that binds nothing), and what is known of it."""
 
     df: DataFrame | None
     vars: frozenset[str]
     most: int | None  # at most this many rows, if that is known
+    source: Mapping[str, tuple[Version, int]] = field(default_factory=dict)  # where a variable's values come from
 
 
 NOTHING_BOUND = Bound(None, frozenset(), 1)
@@ -219,7 +221,7 @@ class Frames:
         new |= {var for step in steps if isinstance(step, TakeApart) for var in step.binds}
         kept = (bound.vars | new) & live
         one = () if kept else ((Const(0, Kind.NUMBER), "one", Kind.NUMBER),)
-        return Bound(self._mapped(bound, steps, sorted(kept), one), frozenset(kept), bound.most)
+        return Bound(self._mapped(bound, steps, sorted(kept), one), frozenset(kept), bound.most, bound.source)
 
     # ------------------------------------------------------------------------------------------------- probing
 
@@ -251,8 +253,9 @@ class Frames:
             return None
         right, keys, binds = self.looked_up(step, view, live)
         exact = len(step.lookup) == len(step.order)
+        source = {**{var.name: (view, at) for at, var in step.binds}, **bound.source}
         if bound.df is None:
-            return self.only(Bound(right, frozenset(binds), len(view)), live)
+            return self.only(Bound(right, frozenset(binds), len(view), source), live)
         width = max(1, len(keys) + len(binds))
         small_right = len(view) * width <= BROADCAST_VALUES
         small_left = bound.most is not None and bound.most * max(1, len(bound.vars)) <= BROADCAST_VALUES
@@ -265,9 +268,21 @@ class Frames:
             joined = fn.broadcast(left).join(right, on=keys, how="inner")
         else:
             how = "inner" if multiplies else "left_semi"
-            joined = left.join(hinted(right, len(view) * width), on=keys, how=how)
+            if multiplies and not small_right:
+                left, right, keys = self._spread(step, view, bound, right)
+            joined = left.join(hinted(right, len(view) * width), on=keys, how=how).drop(PIECE)
         most = bound.most if exact or not multiplies else None
-        return self.only(Bound(joined, bound.vars | set(binds), most), live)
+        return self.only(Bound(joined, bound.vars | set(binds), most, source), live)
+
+    def _spread(
+        self, step: Probe, view: Version, bound: Bound, right: DataFrame
+    ) -> tuple[DataFrame, DataFrame, list[str]]:
+        """Both sides of a join and what to join on, with the rows of common keys spread over tasks."""
+        at = {arg.name: column for column, arg in zip(step.prefix, step.lookup, strict=True) if isinstance(arg, Var)}
+        common_right = [view.common(column) for column in at.values()]
+        sources = [bound.source.get(var) for var in at]
+        common_left = [frozenset() if source is None else source[0].common(source[1]) for source in sources]
+        return spread(self.frame(bound), right, [self.name(var) for var in at], common_left, common_right)
 
     def _rank(self, atom: Match, var: str, bound: Bound) -> Bound:
         """With the rank of the fact that the bindings make of an atom."""

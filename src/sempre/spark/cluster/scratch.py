@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 SCRATCH_VARIABLE = "SEMPRE_SCRATCH"
 # Up to so many rows are fetched and held in the driver, if no more are expected.
 FEW_ROWS = 1 << 14
+# A sample is taken from about so many files.
+SAMPLE_FILES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +163,14 @@ class Scratch:
         return pq.read_table(path, columns=list(columns), partitioning=None)
 
     def sample(self, path: Path, column: str, rows: int) -> pa.ChunkedArray:
-        """About so many values of a column, some of every file."""
+        """About so many values of a column: from all over some of the files, which may be sorted."""
         files = [pq.ParquetFile(file) for file in sorted(path.glob("*.parquet"))]
+        files = [file for file in files if file.metadata.num_rows]
+        files = files[:: max(1, len(files) // SAMPLE_FILES)]
         taken = []
-        for file in (file for file in files if file.metadata.num_rows):
-            batch = next(file.iter_batches(max(1, rows // len(files)), columns=[column]))
-            taken.append(batch.column(0))
+        for file in files:
+            values = file.read_row_group(file.num_row_groups // 2, columns=[column]).column(0)
+            taken += values.take(pa.array(range(0, len(values), max(1, len(values) * len(files) // rows)))).chunks
         return pa.chunked_array(taken)
 
     def local_frame(self, table: pa.Table, kinds: Kinds, weighted: bool) -> DataFrame:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import DataError, Diagnostic
@@ -40,6 +41,10 @@ BROADCAST_VALUES = 1_000_000
 HASH_VALUES = 8_000_000
 # What the planner hears of a column comes from so many of its values.
 SAMPLE_ROWS = 4096
+# A value is common in a column if at least this part of the rows has it, and so many rows of a sample do.
+COMMON_PART = 1 / 32
+COMMON_ROWS = 2
+# And at least so many that a sample has seen.
 
 
 class Store:
@@ -156,7 +161,7 @@ class Table:
         self.here: pa.Table | None = None
         self._path: Path | None = None
         self._frame: DataFrame | None = None
-        self._distinct: dict[int, int] = {}
+        self._seen: dict[int, tuple[pa.Array, NDArray[np.int64]]] = {}
 
     @property
     def names(self) -> list[str]:
@@ -226,13 +231,25 @@ class Table:
         """About how many different values a column has, by a sample; None before the table is settled."""
         if not self.is_settled or self.known_empty:
             return None
-        if column not in self._distinct:
+        _, counts = self._sampled(column)
+        once = int((counts == 1).sum())
+        return max(1, int((len(self) / counts.sum()) ** 0.5 * once) + counts.size - once)
+
+    def common(self, column: int) -> frozenset[Any]:
+        """The values that many rows have in a column, by a sample; none before the table is settled."""
+        if not self.is_settled or self.known_empty:
+            return frozenset()
+        values, counts = self._sampled(column)
+        return frozenset(values.filter(pa.array(counts >= max(COMMON_ROWS, COMMON_PART * counts.sum()))).to_pylist())
+
+    def _sampled(self, column: int) -> tuple[pa.Array, NDArray[np.int64]]:
+        """Some values of a column, each once, and how often they were seen."""
+        if column not in self._seen:
             name, here = self.names[column], self.here
             sample = self.store.scratch.sample(self.path, name, SAMPLE_ROWS) if here is None else here.column(name)
-            counts = sample.value_counts().field("counts").to_numpy()
-            once = int((counts == 1).sum())
-            self._distinct[column] = max(1, int((len(self) / len(sample)) ** 0.5 * once) + counts.size - once)
-        return self._distinct[column]
+            found = sample.value_counts()
+            self._seen[column] = found.field("values"), found.field("counts").to_numpy()
+        return self._seen[column]
 
     # ---------------------------------------------------------------------------------- as the driver sees it
 
@@ -322,6 +339,15 @@ class Version:
 
     def indexed(self, orders: object) -> Version:
         return self
+
+    @property
+    def largest(self) -> Table | None:
+        """The part that samples are taken from."""
+        return max((part for part, _ in self.parts), key=len, default=None)
+
+    def common(self, column: int) -> frozenset[Any]:
+        """The values that many rows have in a column, by a sample."""
+        return frozenset() if self.largest is None else self.largest.common(column)
 
     def rows(self) -> Table:
         if len(self.parts) == 1 and not self.parts[0][1]:
