@@ -114,7 +114,7 @@ class Database:
         epoch: int | None = None,
         migrate: bool = False,
     ) -> None:
-        check_options(strategy, place, semantics, store)
+        check_options(strategy, place, semantics)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
         self.program = program.under(semantics)
         self._spark = spark
@@ -134,8 +134,7 @@ class Database:
             self._engine.memory = parse_size(memory) or self._engine.memory
             self._session = Session(self._engine)
         else:
-            # A store keeps what the driver has.
-            self._cluster = None if store is not None else cluster_of(checked, spark, place, self._backend)
+            self._cluster = cluster_of(checked, spark, place, self._backend)
             several = places_of(parts, self._backend, self._cluster, place, memory)
             main: Any = self._cluster if several is not None and place == "cluster" else self._backend
             self._engine = Engine(
