@@ -106,7 +106,7 @@ def test_a_store_on_the_cluster(folder: Path, where: list[str]) -> None:
     assert (done.returncode, done.stdout.partition(" (")[0]) == (0, "epoch 1: edge +1 -0, reach +3 -0"), done.stderr
     assert list((folder / "store" / "tables").iterdir())
     done = sempre("query", "store", 'reach("a", X)', cwd=folder)
-    assert (done.returncode, done.stdout) == (0, "X\nb\nc\nd\n"), done.stderr
+    assert (done.returncode, sorted(done.stdout.split())) == (0, ["X", "b", "c", "d"]), done.stderr
     done = sempre("verify", "store", cwd=folder)
     assert (done.returncode, done.stdout) == (0, "ok: epoch 1, 2 relations, 9 facts, 0 counters\n"), done.stderr
 
