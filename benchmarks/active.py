@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 import sempre
+from sempre.active.engine import ActiveEngine
 from sempre.api import peak_rss
 
 PROGRAM = Path(__file__).parent / "programs" / "watch.dl"
@@ -67,7 +68,8 @@ def main() -> int:
         found["run_seconds"] = time.perf_counter() - started
         found["run_cpu_seconds"] = time.process_time() - cpu
         found["cycles"] = db.cycle
-        timeline = db._engine.timeline  # type: ignore[union-attr]
+        assert isinstance(db._engine, ActiveEngine)
+        timeline = db._engine.timeline
         found["records"] = timeline.records
         found["bytes_per_million_records"] = int(timeline.nbytes / timeline.records * 1e6)
         found["derived_facts"] = sum(len(db[name]) for name in db) - found["facts"]

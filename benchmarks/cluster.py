@@ -15,6 +15,7 @@ import argparse
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from processes import Memory, cpu_seconds, family, resident
 import sempre
 from sempre.engine import Progress
 from sempre.spark.cluster import shares, tables
+from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.session import SessionOptions, StartingSession
 
 if TYPE_CHECKING:
@@ -104,16 +106,25 @@ def _round(
     return new_p, new_q
 
 
+def on_cluster(program: sempre.Program | str, spark: SparkSession) -> sempre.Database:
+    return sempre.Database(program, spark=spark, place="cluster", strategy="recompute", progress=_show())
+
+
+def scratch_of(db: sempre.Database) -> Scratch:
+    """Where the rounds of a database are written."""
+    assert db._cluster is not None
+    return db._cluster.scratch
+
+
 def ours(spark: SparkSession, facts: dict[str, DataFrame]) -> dict[str, int]:
     program = sempre.Program.from_file(SHARED / "programs/el.dl")
-    options = {"spark": spark, "place": "cluster", "strategy": "recompute", "progress": _show()}
-    with sempre.Database(program, **options) as db:
+    with on_cluster(program, spark) as db:
         changes = db.apply(insert=facts)
         print(f"  {changes.report.rounds} rounds, {changes.report.jobs} jobs", flush=True)
         return {name: len(db[name]) for name in EXPECTED}
 
 
-def _show() -> object:
+def _show() -> Callable[[Progress], None]:
     started = time.perf_counter()
 
     def show(progress: Progress) -> None:
@@ -154,16 +165,15 @@ def closure(spark: SparkSession, edges: int, by_rounds: bool) -> None:
         pq.write_table(pa.table({"x": pairs[:, 0], "y": pairs[:, 1]}), f"{folder}/edge.parquet")
         df = spark.read.parquet(f"{folder}/edge.parquet")
         started = time.perf_counter()
-        options = {"spark": spark, "place": "cluster", "strategy": "recompute", "progress": _show()}
-        with sempre.Database(CLOSURE, **options) as db:
+        with on_cluster(CLOSURE, spark) as db:
             report = db.apply(insert={"edge": df}).report
             spent = time.perf_counter() - started
             print(
                 f"{len(pairs):,} edges, {len(db['reach']):,} pairs, {report.rounds} rounds: {spent:.1f} s; {report.why}"
             )
-            held = [file for path in db._cluster.scratch.paths() for file in path.glob("*")]
+            held = [file for path in scratch_of(db).paths() for file in path.glob("*")]
             print(f"kept: {sum(file.stat().st_size for file in held) / 2**20:,.0f} MiB on scratch")
-            folder_of_rounds = db._cluster.scratch.folder
+            folder_of_rounds = scratch_of(db).folder
         print(f"left after closing: {folder_of_rounds.exists()}")
     print(f"all processes: {memory.peak / 2**30:.1f} GiB at most")
 
@@ -176,7 +186,7 @@ def epochs(spark: SparkSession, number: int) -> None:
             started = time.perf_counter()
             jobs = db.apply(**{side: {"edge": [(10, 11)]}}).report.jobs
             spent = time.perf_counter() - started
-            held = db._cluster.scratch.paths()
+            held = scratch_of(db).paths()
             memory = sum(map(resident, family(os.getpid()))) / 2**20
             kept = f"{len(held)} tables on scratch, {memory:,.0f} MiB in all processes"
             print(f"epoch {epoch + 1}: {spent:.1f} s, {jobs} jobs, {kept}", flush=True)

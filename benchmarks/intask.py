@@ -10,13 +10,13 @@ tasks alone. Peak memory is of all processes.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from processes import Memory
+from pyspark.sql import DataFrame, SparkSession
 
 import sempre
 from sempre.spark.session import SessionOptions, StartingSession
@@ -37,19 +37,19 @@ select count(*) from path
 """
 
 
-def chains_df(spark: Any, chains: int, length: int) -> Any:
+def chains_df(spark: SparkSession, chains: int, length: int) -> DataFrame:
     """Edges from each number to the next, except at the ends of chains."""
     nodes_df = spark.range(0, chains * (length + 1), 1, 2)
     return nodes_df.filter(f"id % {length + 1} != {length}").selectExpr("id x", "id + 1 y")
 
 
-def by_tasks(spark: Any, edge_df: Any) -> int:
+def by_tasks(spark: SparkSession, edge_df: DataFrame) -> int:
     with sempre.Database(CLOSURE, spark=spark, place="cluster", strategy="recompute") as db:
         print(f"  {db.apply(insert={'edge': edge_df}).report.why}")
         return len(db["path"])
 
 
-def by_loop(spark: Any, edge_df: Any) -> int:
+def by_loop(spark: SparkSession, edge_df: DataFrame) -> int:
     """Semi-naive evaluation as it is written by hand: join, distinct, left_anti, checkpoint per round."""
     edge_df = edge_df.localCheckpoint()
     known_df = delta_df = edge_df
@@ -62,12 +62,12 @@ def by_loop(spark: Any, edge_df: Any) -> int:
         known_df = known_df.union(delta_df).localCheckpoint()
 
 
-def by_sql(spark: Any, edge_df: Any) -> int:
+def by_sql(spark: SparkSession, edge_df: DataFrame) -> int:
     edge_df.localCheckpoint().createOrReplaceTempView("edge")
-    return int(spark.sql(SQL).first()[0])
+    return int(spark.sql(SQL).collect()[0][0])
 
 
-WAYS: dict[str, Callable[[Any, Any], int]] = {"intask": by_tasks, "loop": by_loop, "sql": by_sql}
+WAYS: dict[str, Callable[[SparkSession, DataFrame], int]] = {"intask": by_tasks, "loop": by_loop, "sql": by_sql}
 
 
 def measure(name: str, run: Callable[[], int], expected: int | None = None) -> None:
@@ -103,10 +103,10 @@ def main() -> None:
                 expected = options.chains * options.length * (options.length + 1) // 2
                 for name in options.only.split(","):
                     edge_df = chains_df(spark, options.chains, options.length)
-                    measure(name, lambda way=name, df=edge_df: WAYS[way](spark, df), expected)  # type: ignore[misc]
+                    measure(name, partial(WAYS[name], spark, edge_df), expected)
         finally:
             session.close()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -141,7 +141,7 @@ def sequence(options: Options) -> Iterator[Step]:
 
 
 def module_seconds(changes: ChangeSet) -> float:
-    return sum(stratum["seconds"] for stratum in changes.report.strata if stratum["strategy"] == "seq")
+    return sum(float(stratum["seconds"]) for stratum in changes.report.strata if stratum["strategy"] == "seq")
 
 
 def example(options: Options) -> Iterator[Step]:

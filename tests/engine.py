@@ -17,6 +17,7 @@ from sempre.files.records import parse_record
 from sempre.lang import syntax as s
 from sempre.lang.printer import to_text
 from sempre.maintain import auto, iterations
+from tests.inside import engine_of
 from tests.memories import check_memories
 from tests.oracle.counters import Counts, instances
 from tests.oracle.counters import iterations as iterations_of
@@ -28,10 +29,10 @@ STRATEGIES = ("recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic", 
 Changes = tuple[Facts, Facts]  # (insert, delete); deletions come first
 
 
-def database(program: s.Program, strategy: str, **options: Any) -> Any:
+def database(program: s.Program, strategy: str, **options: Any) -> sempre.Database:
     """A new database for the program."""
     db = sempre.Database(sempre.Program(to_text(program)), strategy=strategy, **options)
-    db._engine.debug = True
+    engine_of(db).debug = True
     return db
 
 
@@ -98,7 +99,7 @@ def lists(facts: Facts) -> dict[str, list[Row]]:
     return {name: sorted(rows, key=repr) for name, rows in facts.items()}
 
 
-def compare(db: Any, expected: Facts, where: str) -> None:
+def compare(db: sempre.Database, expected: Facts, where: str) -> None:
     for name, rows in expected.items():
         found = [tuple(map(plain, row)) for row in db[name]]
         assert set(found) == rows, f"{name} {where}"
@@ -112,7 +113,7 @@ def updated(explicit: Facts, insert: Facts, delete: Facts) -> Facts:
     return {n: (explicit.get(n, empty) - delete.get(n, empty)) | insert.get(n, empty) for n in names}
 
 
-def table_rows(db: Any, name: str, table: Any) -> set[Row]:
+def table_rows(db: sempre.Database, name: str, table: Any) -> set[Row]:
     """The rows of an Arrow table; records cross as their text."""
     types = db.program.checked.types
     columns = [

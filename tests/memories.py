@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+import sempre
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.engine import standing
 from sempre.maintain.auto import Chosen
@@ -22,6 +23,7 @@ from sempre.maintain.ranked import Ranks, ungrounded_facts
 from sempre.maintain.states import Below
 from sempre.maintain.strategy import Deferred
 from sempre.places import place_of
+from tests.inside import engine_of
 from tests.oracle.counters import Counts
 from tests.oracle.naive import Facts
 from tests.oracle.values import Row
@@ -43,15 +45,15 @@ class Truth(Protocol):
     def iterations(self) -> Counts: ...
 
 
-def check_memories(db: Any, truth: Truth, where: str) -> int:
+def check_memories(db: sempre.Database, truth: Truth, where: str) -> int:
     """Compares all counters of the last epoch; returns how many facts had one.
 
     Those of strata that are not where the engine has its own backend are left out.
     """
-    engine, memories = db._engine, db._engine.snapshot.memories
+    engine = engine_of(db)
+    memories, versions, main = engine.snapshot.memories, engine.snapshot.versions, place_of(engine.backend)
     strata = [stratum for stratum in engine.program.strata if memories.get(stratum.index) is not None]
     strata = [stratum for stratum in strata if _comparable(engine.program, stratum)]
-    versions, main = engine.snapshot.versions, place_of(engine.backend)
     strata = [stratum for stratum in strata if place_of(versions[stratum.relations[0]]) == main]
     compared = 0
     for stratum in strata:
@@ -73,11 +75,11 @@ def check_memories(db: Any, truth: Truth, where: str) -> int:
     return compared
 
 
-def _check_partitioned(db: Any, memory: Partitioned, stratum: Stratum, truth: Truth, where: str) -> int:
+def _check_partitioned(db: sempre.Database, memory: Partitioned, stratum: Stratum, truth: Truth, where: str) -> int:
     """`nonrec` is as without modules; `rec` has only what rules outside of the modules derive."""
     if memory.counters is None:
         return 0
-    work = standing(db._engine, db._engine.snapshot)
+    work = standing(engine_of(db), engine_of(db).snapshot)
     generic = Exchange(work, stratum, memory.modules).generic
     own = {name: work.new[name] for name in stratum.relations}
     again = count_recursive(work, generic, own, Below(work, generic), old=False)
@@ -90,15 +92,15 @@ def _check_partitioned(db: Any, memory: Partitioned, stratum: Stratum, truth: Tr
     return sum(len(truth.facts[name]) for name in stratum.relations)
 
 
-def _check_ranks(db: Any, memory: Ranks, stratum: Stratum, result: Facts, where: str) -> int:
+def _check_ranks(db: sempre.Database, memory: Ranks, stratum: Stratum, result: Facts, where: str) -> int:
     """Every fact has a rank, nothing else does, and ranks ground every fact."""
     if not stratum.recursive:
         return 0
     for name in stratum.relations:
-        ranked = numbers(db, name, memory.tallies(db._engine.backend)[name].entries())
+        ranked = numbers(db, name, memory.tallies(engine_of(db).backend)[name].entries())
         assert set(ranked) == result[name], f"ranks of {name} {where}"
         assert all(rank > 0 for rank in ranked.values()), f"ranks of {name} {where}"
-    for name, rows in ungrounded_facts(standing(db._engine, db._engine.snapshot), stratum, memory).items():
+    for name, rows in ungrounded_facts(standing(engine_of(db), engine_of(db).snapshot), stratum, memory).items():
         assert not len(rows), f"facts of {name} without ground {where}"
     return sum(len(result[name]) for name in stratum.relations)
 
@@ -108,7 +110,9 @@ def _comparable(program: CheckedProgram, stratum: Stratum) -> bool:
     return not any(relation.aggregate is not None or relation.is_equivalence for relation in relations)
 
 
-def _check_counters(db: Any, memory: Counters, name: str, expected: dict[Row, tuple[int, int]], where: str) -> int:
+def _check_counters(
+    db: sempre.Database, memory: Counters, name: str, expected: dict[Row, tuple[int, int]], where: str
+) -> int:
     nonrec = numbers(db, name, memory.nonrec[name].entries())
     assert nonrec == {row: n for row, (n, _) in expected.items() if n}, f"nonrec of {name} {where}"
     if memory.rec is not None:
@@ -118,13 +122,13 @@ def _check_counters(db: Any, memory: Counters, name: str, expected: dict[Row, tu
 
 
 def _check_levels(
-    db: Any, memory: Levels, name: str, expected: dict[Row, tuple[int, int]], given: set[Row], where: str
+    db: sempre.Database, memory: Levels, name: str, expected: dict[Row, tuple[int, int]], given: set[Row], where: str
 ) -> int:
     """Where a fact is first derived and how often; what an explicit fact is derived by later is not compared."""
     found = dict.fromkeys(given, (0, 1))
     for iteration, level in enumerate(memory.levels, 1):
         counts = numbers(db, name, level.counts[name]) if name in level.counts else {}
-        facts = set(numbers(db, name, db._engine.backend.once(level.facts[name]))) if name in level.facts else set()
+        facts = set(numbers(db, name, engine_of(db).backend.once(level.facts[name]))) if name in level.facts else set()
         assert facts == {row for row, count in counts.items() if count > 0} - set(found), (
             f"facts of {name} in iteration {iteration} {where}"
         )
@@ -134,22 +138,22 @@ def _check_levels(
     return len(expected)
 
 
-def numbers(db: Any, name: str, counted: Any) -> Numbers:
+def numbers(db: sempre.Database, name: str, counted: Any) -> Numbers:
     """Counted rows as a dictionary of plain values."""
     relation, rows = db.program.relations[name], counted.rows()
     tuples = db._decoder.tuples(relation, rows.columns(), len(rows))
     return {tuple(map(plain, row)): n for row, n in zip(tuples, counted.weights.tolist(), strict=True)}
 
 
-def everything(db: Any) -> dict[str, dict[str, Any]]:
+def everything(db: sempre.Database) -> dict[str, dict[str, Any]]:
     """Facts ("") and counters (by the stratum's relations) of a database, for comparing two in one state.
 
     Counters are missing where they were never needed. Iterations in which nothing is derived are left out.
     """
     facts = {name: {tuple(map(plain, row)) for row in db[name]} for name in db}
     state: dict[str, dict[str, Any]] = {"": facts}
-    for stratum in db._engine.program.strata:
-        memory = db._engine.snapshot.memories.get(stratum.index)
+    for stratum in engine_of(db).program.strata:
+        memory = engine_of(db).snapshot.memories.get(stratum.index)
         inner = memory.memory if isinstance(memory, Chosen) else memory
         if memory is not None and not (isinstance(inner, Partitioned) and inner.counters is None):
             counters = {key: n for name in stratum.relations for key, n in _counters(db, memory, name) if n}
@@ -164,7 +168,7 @@ def _modules(memory: Any) -> list[str]:
     return [str(module) for module in memory.modules] if isinstance(memory, Partitioned) else []
 
 
-def _counters(db: Any, memory: Any, name: str) -> Iterator[tuple[str, Numbers]]:
+def _counters(db: sempre.Database, memory: Any, name: str) -> Iterator[tuple[str, Numbers]]:
     if isinstance(memory, Chosen):
         memory = memory.memory
     if isinstance(memory, Partitioned):
@@ -181,7 +185,7 @@ def _counters(db: Any, memory: Any, name: str) -> Iterator[tuple[str, Numbers]]:
             yield f"{name} in iteration {iteration}", numbers(db, name, level.counts[name])
 
 
-def same_state(one: Any, other: Any) -> None:
+def same_state(one: sempre.Database, other: sempre.Database) -> None:
     """Asserts that two databases have the same facts, and the same counters where both have any."""
     left, right = everything(one), everything(other)
     for key in left.keys() & right.keys():

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import generate
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from organization import Day, organization, three_days, write_day, write_tables
 from rich.console import Console
 from rich.table import Table
 
@@ -38,20 +38,20 @@ def main(arguments: list[str]) -> None:
     explain_speed(report, console)
 
 
-def prepare(folder: Path, people: int, console: Console) -> list[generate.Day]:
+def prepare(folder: Path, people: int, console: Console) -> list[Day]:
     """Write the tables and the changes."""
     shutil.rmtree(folder, ignore_errors=True)
-    facts = generate.organization(people)
-    days = generate.three_days(facts)
-    generate.write_tables(folder / "tables", facts)
+    facts = organization(people)
+    days = three_days(facts)
+    write_tables(folder / "tables", facts)
     for number, day in enumerate(days, 1):
-        generate.write_day(folder / f"day-{number}", day)
+        write_day(folder / f"day-{number}", day)
     count = sum(map(len, facts.values()))
     console.print(f"An organization: {people:,} people, {count:,} facts as Parquet in {folder / 'tables'}.\n")
     return days
 
 
-def run(folder: Path, days: list[generate.Day], further: list[str], console: Console) -> None:
+def run(folder: Path, days: list[Day], further: list[str], console: Console) -> None:
     """One run of `sempre`: materialize, apply each day, publish."""
     command = ["run", os.path.relpath(HERE / "access.dl"), "-F", f"{folder}/tables", "-D", f"{folder}/out"]
     for number in range(1, len(days) + 1):
@@ -75,7 +75,7 @@ def teams_table(out: Path) -> Table:
     return table
 
 
-def epochs_table(out: Path, days: list[generate.Day], epochs: list[dict[str, Any]]) -> Table:
+def epochs_table(out: Path, days: list[Day], epochs: list[dict[str, Any]]) -> Table:
     """What each epoch changed, by the table of changes, and how long it took, by the report."""
     log = pq.read_table(out / "can_read.changes")
     table = Table(title="Who can read what", title_justify="left")
@@ -89,7 +89,7 @@ def epochs_table(out: Path, days: list[generate.Day], epochs: list[dict[str, Any
     return table
 
 
-def show_examples(out: Path, days: list[generate.Day], console: Console) -> None:
+def show_examples(out: Path, days: list[Day], console: Console) -> None:
     """A few rows of the table of changes for each day."""
     log = pq.read_table(out / "can_read.changes")
     for number in range(1, len(days) + 1):

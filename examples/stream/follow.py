@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -35,7 +34,7 @@ def main() -> None:
     follow(options.folder, session(options), options.once)
 
 
-def session(options: argparse.Namespace) -> Any:
+def session(options: argparse.Namespace) -> SparkSession:
     builder = SparkSession.builder
     builder = builder.remote(options.remote) if options.remote else builder.master(options.master)
     for setting in options.conf:
@@ -44,7 +43,7 @@ def session(options: argparse.Namespace) -> Any:
     return builder.getOrCreate()
 
 
-def follow(folder: Path, spark: Any, once: bool) -> None:
+def follow(folder: Path, spark: SparkSession, once: bool) -> None:
     (folder / "changes").mkdir(parents=True, exist_ok=True)
     changes_df = (
         spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str((folder / "changes").absolute()))

@@ -40,12 +40,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from sempre import api
+if not TYPE_CHECKING:  # which knows the names, and would take every other one for present, too
 
-        return getattr(api, name)
-    raise AttributeError(f"module 'sempre' has no attribute '{name}'")
+    def __getattr__(name: str) -> Any:
+        if name in __all__:
+            from sempre import api
+
+            return getattr(api, name)
+        raise AttributeError(f"module 'sempre' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,8 @@ them, sorted by position.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -103,6 +104,31 @@ class InternalError(SempreError):
     """A defect of sempre itself."""
 
     code = "E900"
+
+
+class Findings:
+    """What is wrong with several pieces of data, to be raised as one `DataError`."""
+
+    def __init__(self, found: Iterable[Diagnostic] = ()) -> None:
+        self._found = list(found)
+        self._sources: dict[str, str] = {}
+
+    def add(self, error: SempreError) -> None:
+        self._found += error.diagnostics
+        self._sources |= error.sources
+
+    @contextmanager
+    def gathered(self, kind: type[SempreError] = DataError) -> Iterator[None]:
+        """Keep an error instead of letting it through: the next piece is looked at, too."""
+        try:
+            yield
+        except kind as error:
+            self.add(error)
+
+    def check(self) -> None:
+        """Raise, if anything was found."""
+        if self._found:
+            raise DataError(self._found, self._sources)
 
 
 def _position(diagnostic: Diagnostic) -> tuple[str, int, int, str]:

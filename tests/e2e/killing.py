@@ -23,7 +23,7 @@ import pyarrow.parquet
 import sempre
 import sempre.storage.keeper
 import sempre.verify
-from sempre.durable import check_files, vacuum
+from sempre.api.stores import check_files, vacuum
 from sempre.storage import blocks, pieces
 from sempre.storage.store import Store
 from tests.disks import KillingDisk

@@ -11,7 +11,7 @@ import pytest
 
 from sempre.api import Database, Program
 from tests.engine import STRATEGIES
-from tests.oracle.naive import evaluate
+from tests.oracle.naive import Facts, evaluate
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +41,7 @@ def test_the_first_versions_equal_recomputation(strategy: str) -> None:
 
 
 # A muscle cell that beats is a heart cell by definition; a tissue of it has heart cells as parts.
-FACTS = {
+FACTS: Facts = {
     "sub": {("beater", "muscle"), ("muscle", "cell"), ("pump", "tissue")},
     "ex": {("beater", "does", "pulse"), ("pump", "part", "beater")},
     "def_genus": {("heart", "muscle"), ("organ", "tissue")},

@@ -82,7 +82,7 @@ class Kinds:
             case s.Aggregate(kind, inner, _):
                 return {"count": "number", "mean": "float"}.get(kind) or self.of(inner)
             case s.Apply(("f_first" | "f_last"), (items,)):
-                return self.schema.fields[kind][0] if (kind := self.of(items)) else None
+                return self.schema.fields[held][0] if (held := self.of(items)) else None
             case s.Apply(functor, args):
                 return SIGNATURES[functor][1] if functor in SIGNATURES else self.first(args)
         return None

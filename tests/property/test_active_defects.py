@@ -13,6 +13,7 @@ from sempre.active import absorb, inference, matching
 from sempre.kernel import chains
 from sempre.kernel.chains import Chain
 from sempre.kernel.tally import Counted
+from sempre.plan.ops import Read
 from tests.property.active_programs import random_case
 from tests.property.test_active import Check
 
@@ -36,7 +37,7 @@ def undo_on_the_new_database(patch: pytest.MonkeyPatch) -> None:
         found = original(sides, gained)
         if not gained:
             for name, side in sides.items():
-                found[name, matching.Read.HERE] = side.new
+                found[name, Read.HERE] = side.new
         return found
 
     patch.setattr(matching, "_views", views)

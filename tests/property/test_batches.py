@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
+import sempre
 from tests.engine import STRATEGIES, database, unhurried
 from tests.memories import everything, same_state
 from tests.oracle.values import Row
@@ -30,7 +30,7 @@ def cut(changes: list[Operation], rng: random.Random, epochs: int) -> list[list[
     return [changes[a:b] for a, b in zip([0, *places], [*places, len(changes)], strict=True)]
 
 
-def apply(db: Any, epochs: list[list[Operation]]) -> Any:
+def apply(db: sempre.Database, epochs: list[list[Operation]]) -> sempre.Database:
     for epoch in epochs:
         with db.transaction() as transaction:
             for insert, name, row in epoch:

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from sempre.analysis.model import Fold, Not
-from sempre.maintain import backward_forward, dred, dredc, iterations, states, update
+from sempre.maintain import backward_forward, dred, dredc, iterations, planning, states, update
 from tests.engine import check_epochs
 from tests.property.programs import random_case
 from tests.property.test_engine import SEEDS
@@ -22,7 +22,7 @@ Patches = list[tuple[Any, str, Callable[..., Any]]]
 
 def skip_nested_pivots(kind: type) -> Patches:
     """Changes under a negation, or in an aggregate, go unnoticed."""
-    real = states.change_pivots
+    real = planning.change_pivots
 
     def pivots(rule: Any, changed: Any) -> Any:
         return [pivot for pivot in real(rule, changed) if not isinstance(rule.body[pivot.literal], kind)]

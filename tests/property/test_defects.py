@@ -14,7 +14,7 @@ from sempre.backends.local import LocalBackend
 from sempre.kernel import layout
 from sempre.kernel import trace as traces
 from sempre.kernel.trace import RowSet, Trace
-from sempre.maintain import seminaive
+from sempre.maintain import planning, seminaive
 from tests.engine import check_epochs
 from tests.property.programs import random_case
 
@@ -48,7 +48,7 @@ def skip_the_filter_of_known_facts(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_one_delta_plan(patch: pytest.MonkeyPatch) -> None:
-    original = seminaive.pivots
+    original = planning.pivots
 
     def pivots(rule: Any, relations: Any) -> list[Any]:
         found = original(rule, relations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_joins_in_tiny_pieces(strategy: str, rows: int, monkeypatch: pytest.Monk
 def test_tiny_slices_on_several_threads(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "SLICE_ROWS", 2)
     monkeypatch.setattr(local, "PARALLEL_ROWS", 0)
-    monkeypatch.setattr(local.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
     assert check_all(range(CASES), strategy) > CASES // 2
 
 

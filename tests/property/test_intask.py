@@ -16,6 +16,7 @@ from sempre.spark.cluster.intask import Closer
 from sempre.spark.cluster.shares import Split, decide
 from sempre.spark.cluster.values import kinds_of, table_of
 from tests.engine import database
+from tests.inside import engine_of
 from tests.property.programs import random_case
 
 PARTS = 3
@@ -107,15 +108,15 @@ PATHS = {"right linear", "left linear", "transitive", "several heads", "new symb
 PATHS |= {"over a closure"}
 
 
-def plain_table(db: Any, name: str, rows: Any) -> pa.Table:
+def plain_table(db: sempre.Database, name: str, rows: Any) -> pa.Table:
     """Rows as tasks read them."""
     relation = db.program.relations[name]
     kinds = kinds_of(relation, db.program.checked.types)
     return table_of(db._backend.values, rows.columns(), len(rows), kinds, relation.arity)
 
 
-def inputs_of(db: Any, split: Split, own: tuple[str, ...]) -> dict[str, pa.Table]:
-    snapshot = db._engine.snapshot
+def inputs_of(db: sempre.Database, split: Split, own: tuple[str, ...]) -> dict[str, pa.Table]:
+    snapshot = engine_of(db).snapshot
     versions = {n: (snapshot.explicit if n in own else snapshot.versions)[n] for n in split.copied}
     return {name: plain_table(db, name, version.rows()) for name, version in versions.items()}
 
@@ -132,20 +133,20 @@ def rows_by_name(found: Iterable[tuple[str, pa.Table]]) -> dict[str, list[tuple[
     return rows
 
 
-def check_shares(split: Split, inputs: Mapping[str, pa.Table], db: Any, own: tuple[str, ...]) -> None:
+def check_shares(split: Split, inputs: Mapping[str, pa.Table], db: sempre.Database, own: tuple[str, ...]) -> None:
     """Every share in a process of its own: codes differ from one to the next."""
-    other = dict(reversed(inputs.items()))
+    other = dict(reversed(list(inputs.items())))
     shares = [Closer(split, other if share % 2 else inputs).share(share) for share in range(split.parts)]
     found = rows_by_name(chain.from_iterable(shares))
     for name in own:
-        wanted = rows_of(plain_table(db, name, db._engine.version(name).rows()))
+        wanted = rows_of(plain_table(db, name, engine_of(db).version(name).rows()))
         mine = found.get(name, [])
         assert len(mine) == len(set(mine))
         assert set(mine) == set(wanted)
 
 
-def check_strata(db: Any) -> list[Split]:
-    program = db._engine.program
+def check_strata(db: sempre.Database) -> list[Split]:
+    program = engine_of(db).program
     found = []
     for stratum in program.strata:
         split = decide(program, stratum, {}, PARTS)
@@ -189,12 +190,12 @@ def test_first_facts_from_outside(name: str, monkeypatch: pytest.MonkeyPatch) ->
     nodes = [chr(ord("a") + at) for at in range(12)]
     with sempre.Database(PROGRAMS[name], strategy="recompute") as db:
         db.apply(insert={"e": [(rng.choice(nodes), rng.choice(nodes)) for _ in range(30)]})
-        program = db._engine.program
+        program = engine_of(db).program
         stratum = next(stratum for stratum in program.strata if stratum.recursive)
         split = decide(program, stratum, {"p": 100, "e": 30}, PARTS)
         assert split is not None
         assert split.seeded
-        copies = {name: plain_table(db, name, db._engine.version(name).rows()) for name in split.copied}
+        copies = {name: plain_table(db, name, engine_of(db).version(name).rows()) for name in split.copied}
         facts = [row for row in db["p"] if name != "shortest" or row[2] == 1]
         rng.shuffle(facts)
         seeds = facts[: len(facts) // 2] + [row for row in facts if tuple(row[:2]) in db["e"]]
@@ -209,4 +210,4 @@ def test_first_facts_from_outside(name: str, monkeypatch: pytest.MonkeyPatch) ->
                 tables += list(Closer(split, copies).from_seeds(table))
         found = rows_by_name(tables)["p"]
         assert len(found) == len(set(found))
-        assert set(found) == set(rows_of(plain_table(db, "p", db._engine.version("p").rows())))
+        assert set(found) == set(rows_of(plain_table(db, "p", engine_of(db).version("p").rows())))

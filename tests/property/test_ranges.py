@@ -32,13 +32,17 @@ def test_random_ranges(tmp_path: Path) -> None:
     for seed in range(CASES):
         rng = random.Random(seed)
         kinds = (*rng.choices([Kind.SYMBOL, Kind.FLOAT, Kind.NUMBER], k=rng.randrange(3)), Kind.NUMBER)
-        samples = {Kind.SYMBOL: ["a", "", "ü"], Kind.FLOAT: [0.5, nan], Kind.NUMBER: [-1, 0, 7, 2**62]}
+        samples: dict[Kind, list[Any]] = {
+            Kind.SYMBOL: ["a", "", "ü"],
+            Kind.FLOAT: [0.5, nan],
+            Kind.NUMBER: [-1, 0, 7, 2**62],
+        }
         rows = [tuple(rng.choice(samples[kind]) for kind in kinds[:-1]) for _ in range(rng.randrange(30))]
         rows = sorted(((*row, rng.randrange(12)) for row in rows), key=repr_key)
         target = tmp_path / str(seed)
         target.mkdir()
         ranges = Ranges(kinds, str(target))
-        reports = []
+        reports: list[pa.RecordBatch] = []
         while_left, part = rows, 0
         while while_left or part < 2:
             size = rng.randrange(8)

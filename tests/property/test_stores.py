@@ -11,10 +11,11 @@ from unittest import mock
 import pytest
 
 import sempre
-from sempre.durable import check_files, vacuum
+from sempre.api.stores import check_files, vacuum
 from sempre.lang.printer import to_text
 from sempre.storage import blocks, pieces
 from tests.engine import STRATEGIES, Truth, compare, lists, truths, unhurried
+from tests.inside import keeper_of
 from tests.memories import check_memories
 from tests.property.programs import Case, random_case
 
@@ -31,8 +32,7 @@ def small_pieces() -> Iterator[None]:
 def check_past(program: sempre.Program, store: Path, expected: list[Truth], rng: random.Random) -> None:
     """Any epoch that is still there reads as it was."""
     with sempre.Database(program, store=store) as db:
-        assert db._keeper is not None
-        epoch = rng.choice(db._keeper.store.epochs())
+        epoch = rng.choice(keeper_of(db).store.epochs())
         with db.at_epoch(epoch) as past:
             compare(past, expected[epoch].facts, f"at epoch {epoch}")
             assert past.verify().ok

@@ -24,7 +24,7 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Walks from the first round on; the list has, for each, whether it was made."""
     compiled.load(wait=True)
     made: list[bool] = []
-    original = local.walk
+    original = walks.walk
 
     def noting(*args: Any) -> Any:
         result = original(*args)
@@ -61,7 +61,7 @@ def test_a_walk_that_skips_negations_is_found(walked: list[bool], monkeypatch: p
 
 
 def test_a_walk_that_miscounts_is_found(walked: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    original = local.walk
+    original = walks.walk
 
     def miscounting(*args: Any) -> Any:
         result = original(*args)

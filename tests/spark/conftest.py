@@ -12,9 +12,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 KIND = os.environ.get("SEMPRE_TEST_SPARK", "classic")
 HERE = Path(__file__).parent
@@ -97,7 +101,7 @@ def wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(request: pytest.FixtureRequest, warehouse: Path, driver_jar: str) -> Iterator[Any]:
+def spark(request: pytest.FixtureRequest, warehouse: Path, driver_jar: str) -> Iterator[SparkSession]:
     """The session, started as the command starts its own."""
     pytest.importorskip("pyspark", reason="Spark is not installed")
     from sempre.diagnostics import BackendError

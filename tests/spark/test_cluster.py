@@ -11,16 +11,21 @@ import threading
 from decimal import Decimal
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import sempre
 from tests.engine import STRATEGIES as EVERY_STRATEGY
 from tests.engine import check_epochs
+from tests.inside import cluster_of
 from tests.property.programs import random_case
 from tests.scripts.script import read
 from tests.spark.conftest import KIND
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
@@ -48,12 +53,12 @@ def by_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sempre.spark.cluster.shares.WHOLE_ROWS", -1)
 
 
-def check_random(spark: Any, seed: int, strategy: str, epochs: int = 2) -> None:
+def check_random(spark: SparkSession, seed: int, strategy: str, epochs: int = 2) -> None:
     case = random_case(random.Random(seed))
     check_epochs(case.program, [(case.facts, {}), *case.updates[:epochs]], strategy, spark=spark, place="cluster")
 
 
-def check_script(spark: Any, name: str, strategy: str) -> None:
+def check_script(spark: SparkSession, name: str, strategy: str) -> None:
     script = read((SCRIPTS / f"{name}.dl").read_text("utf-8"), name)
     check_epochs(script.program, script.epochs, strategy, spark=spark, place="cluster")
 
@@ -61,14 +66,14 @@ def check_script(spark: Any, name: str, strategy: str) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", [5])
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
-def test_random_programs_agree_with_the_oracle(spark: Any, by_rounds: None, seed: int, strategy: str) -> None:
+def test_random_programs_agree_with_the_oracle(spark: SparkSession, by_rounds: None, seed: int, strategy: str) -> None:
     check_random(spark, seed, strategy)
 
 
 @pytest.mark.parametrize(("seed", "strategy"), [(6, "elastic"), (8, "dredc")])
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
 def test_few_facts_against_many(
-    spark: Any, by_rounds: None, monkeypatch: pytest.MonkeyPatch, seed: int, strategy: str
+    spark: SparkSession, by_rounds: None, monkeypatch: pytest.MonkeyPatch, seed: int, strategy: str
 ) -> None:
     """As if everything but a row or two were too much to be sent to every task."""
     monkeypatch.setattr("sempre.spark.cluster.backend.BROADCAST_VALUES", 4)
@@ -79,7 +84,7 @@ def test_few_facts_against_many(
 @pytest.mark.parametrize(("name", "strategy"), [("cycle", "dredc"), ("chain_of_strata", "elastic")])
 @pytest.mark.skipif(KIND == "connect", reason="other scripts are the sample on Connect")
 def test_parts_are_merged_and_rows_are_written(
-    spark: Any, by_rounds: None, monkeypatch: pytest.MonkeyPatch, name: str, strategy: str
+    spark: SparkSession, by_rounds: None, monkeypatch: pytest.MonkeyPatch, name: str, strategy: str
 ) -> None:
     """As if a few parts were many, and a few rows more than was expected."""
     monkeypatch.setattr("sempre.spark.cluster.tables.MANY_PARTS", 3)
@@ -88,7 +93,9 @@ def test_parts_are_merged_and_rows_are_written(
     check_script(spark, name, strategy)
 
 
-def test_no_part_is_lost_over_many_rounds(spark: Any, by_rounds: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_part_is_lost_over_many_rounds(
+    spark: SparkSession, by_rounds: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where facts are only added, the larger parts are kept as they are."""
     monkeypatch.setattr("sempre.spark.cluster.tables.MANY_PARTS", 3)
     with sempre.Database(REACH, spark=spark, place="cluster", strategy="recompute") as db:
@@ -98,7 +105,7 @@ def test_no_part_is_lost_over_many_rounds(spark: Any, by_rounds: None, monkeypat
 
 @pytest.mark.parametrize("strategy", ["recompute", "auto"])
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
-def test_random_programs_inside_of_tasks_agree_with_the_oracle(spark: Any, strategy: str) -> None:
+def test_random_programs_inside_of_tasks_agree_with_the_oracle(spark: SparkSession, strategy: str) -> None:
     check_random(spark, 51, strategy)
 
 
@@ -106,19 +113,19 @@ def test_random_programs_inside_of_tasks_agree_with_the_oracle(spark: Any, strat
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", [*range(100, 120), 167, 177, 231, 373])  # many of these have records
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
-def test_more_random_programs(spark: Any, by_rounds: None, seed: int, strategy: str) -> None:
+def test_more_random_programs(spark: SparkSession, by_rounds: None, seed: int, strategy: str) -> None:
     check_random(spark, seed, strategy)
 
 
 @pytest.mark.parametrize(("name", "strategy"), sampled(NAMES, every=2 if KIND == "classic" else 6))
-def test_scripts_agree_with_the_oracle(spark: Any, by_rounds: None, name: str, strategy: str) -> None:
+def test_scripts_agree_with_the_oracle(spark: SparkSession, by_rounds: None, name: str, strategy: str) -> None:
     check_script(spark, name, strategy)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", EVERY_STRATEGY)
 @pytest.mark.parametrize("name", NAMES)
-def test_all_scripts_with_all_strategies(spark: Any, name: str, strategy: str) -> None:
+def test_all_scripts_with_all_strategies(spark: SparkSession, name: str, strategy: str) -> None:
     check_script(spark, name, strategy)
 
 
@@ -135,7 +142,7 @@ m(x, y) :- f(x), f(y), x < y, !between(x, y).
 
 
 @pytest.mark.parametrize("place", ["cluster", "auto"])
-def test_neighbors_are_found_by_range(spark: Any, place: str) -> None:
+def test_neighbors_are_found_by_range(spark: SparkSession, place: str) -> None:
     rng = random.Random(place)
     e = [(rng.choice("ab"), rng.choice([rng.randrange(30), 2**64 - 1 - rng.randrange(30)])) for _ in range(60)]
     f = [(rng.choice([nan, -rng.random(), rng.random(), float("inf")]),) for _ in range(30)]
@@ -150,7 +157,7 @@ def test_neighbors_are_found_by_range(spark: Any, place: str) -> None:
         assert "next#" not in found.report.why
 
 
-def test_only_the_state_stays_on_scratch_and_nothing_after_closing(spark: Any) -> None:
+def test_only_the_state_stays_on_scratch_and_nothing_after_closing(spark: SparkSession) -> None:
     with sempre.Database(REACH, spark=spark, place="cluster", strategy="dredc") as db:
         db.apply(insert={"edge": [("a", "b"), ("b", "c"), ("c", "a")]})
         sizes = []
@@ -158,14 +165,14 @@ def test_only_the_state_stays_on_scratch_and_nothing_after_closing(spark: Any) -
             db.apply(delete={"edge": [("c", "a")]})
             db.apply(insert={"edge": [("c", "a")]})
             gc.collect()
-            sizes.append(len(db._cluster.scratch.paths()))
-        folder = db._cluster.scratch.folder
+            sizes.append(len(cluster_of(db).scratch.paths()))
+        folder = cluster_of(db).scratch.folder
         assert folder.exists()
         assert sizes[-1] <= max(sizes[:-1]), "tables pile up from epoch to epoch"
     assert not folder.exists()
 
 
-def test_frames_stay_on_the_cluster_and_come_out_as_frames(spark: Any) -> None:
+def test_frames_stay_on_the_cluster_and_come_out_as_frames(spark: SparkSession) -> None:
     text = ".decl e(x: unsigned, f: float, s: symbol)\n.decl r(x: unsigned, f: float)\nr(x, f) :- e(x, f, _)."
     df = spark.createDataFrame(
         [(Decimal(2**64 - 1), nan, "a"), (Decimal(2**64 - 1), nan, "b"), (Decimal(7), -0.0, "ü")],
@@ -199,7 +206,7 @@ grown([["", w, s], l]) :- e(l, _), part([_, w, s]).
 """
 
 
-def test_records_stay_on_the_cluster_and_come_out_as_the_driver_gives_them(spark: Any) -> None:
+def test_records_stay_on_the_cluster_and_come_out_as_the_driver_gives_them(spark: SparkSession) -> None:
     texts = [
         "[[a, 0.5, 1], [[ü, nan, 18446744073709551615], nil]]",
         '[ [a,0.50,+1],[[ "ü", NaN, 18446744073709551615], nil ] ]',  # the same
@@ -221,7 +228,7 @@ def test_records_stay_on_the_cluster_and_come_out_as_the_driver_gives_them(spark
     assert len(found["driver"]["part"]) == 2 * 4 + 1
 
 
-def test_texts_that_are_no_records_are_refused_and_change_nothing(spark: Any) -> None:
+def test_texts_that_are_no_records_are_refused_and_change_nothing(spark: SparkSession) -> None:
     text = ".type L = [h: number, t: L]\n.decl a(l: L)"
     with sempre.Database(text, spark=spark, place="cluster") as db:
         db.apply(insert={"a": [((1, None),)]})
@@ -239,7 +246,7 @@ def test_texts_that_are_no_records_are_refused_and_change_nothing(spark: Any) ->
 
 
 @pytest.mark.slow
-def test_what_is_counted_in_a_head_need_not_be_a_number(spark: Any) -> None:
+def test_what_is_counted_in_a_head_need_not_be_a_number(spark: SparkSession) -> None:
     text = """
     .type Pair = [a: number, b: symbol]
     .decl e(x: number, s: symbol, p: Pair)
@@ -258,7 +265,7 @@ def test_what_is_counted_in_a_head_need_not_be_a_number(spark: Any) -> None:
         assert {tuple(sorted(db[name])) for name in ("symbols", "pairs", "made")} == {((1, 3),)}
 
 
-def test_a_fault_in_a_task_names_the_rule_and_changes_nothing(spark: Any) -> None:
+def test_a_fault_in_a_task_names_the_rule_and_changes_nothing(spark: SparkSession) -> None:
     text = ".decl a(x: number)\n.decl b(x: number)\nb(10 / x) :- a(x)."
     with sempre.Database(text, spark=spark, place="cluster") as db:
         db.apply(insert={"a": [(5,)]})
@@ -273,7 +280,7 @@ def test_a_fault_in_a_task_names_the_rule_and_changes_nothing(spark: Any) -> Non
 # ------------------------------------------------------------------------------------------------ placement
 
 
-def test_auto_takes_the_cluster_when_the_estimate_exceeds_the_budget(spark: Any) -> None:
+def test_auto_takes_the_cluster_when_the_estimate_exceeds_the_budget(spark: SparkSession) -> None:
     edges = [(f"n{i}", f"n{i + 1}") for i in range(4)]
     with sempre.Database(REACH, spark=spark, memory=100) as db:
         report = db.apply(insert={"edge": edges}).report
@@ -286,7 +293,7 @@ def test_auto_takes_the_cluster_when_the_estimate_exceeds_the_budget(spark: Any)
         assert db.verify().ok
 
 
-def test_auto_takes_records_to_the_cluster_and_back(spark: Any) -> None:
+def test_auto_takes_records_to_the_cluster_and_back(spark: SparkSession) -> None:
     text = """
     .type Step = [from: symbol, to: symbol]
     .decl step(s: Step, n: number)
@@ -306,7 +313,7 @@ def test_auto_takes_records_to_the_cluster_and_back(spark: Any) -> None:
         assert db.verify().ok
 
 
-def test_auto_starts_again_on_the_cluster_when_the_estimate_was_too_low(spark: Any) -> None:
+def test_auto_starts_again_on_the_cluster_when_the_estimate_was_too_low(spark: SparkSession) -> None:
     edges = [(f"n{i}", f"n{i + 1}") for i in range(4)]
     with sempre.Database(REACH, spark=spark, memory=800) as db:
         report = db.apply(insert={"edge": edges}).report
@@ -315,14 +322,14 @@ def test_auto_starts_again_on_the_cluster_when_the_estimate_was_too_low(spark: A
         assert len(db["reach"]) == 10
 
 
-def test_auto_stays_in_the_driver_while_there_is_room(spark: Any) -> None:
+def test_auto_stays_in_the_driver_while_there_is_room(spark: SparkSession) -> None:
     with sempre.Database(REACH, spark=spark, memory="1g") as db:
         report = db.apply(insert={"edge": [("a", "b")]}).report
         assert report.placement == "driver"
         assert report.jobs == 0
 
 
-def test_places_that_cannot_be_are_refused(spark: Any) -> None:
+def test_places_that_cannot_be_are_refused(spark: SparkSession) -> None:
     with pytest.raises(sempre.BackendError, match="workers"):
         sempre.Database(REACH, spark=spark, place="workers")
     with pytest.raises(sempre.BackendError, match="Spark session"):
@@ -343,7 +350,7 @@ c(x + 1) :- b(x), match("[0-9]*", to_string(x)).
 
 
 @pytest.mark.skipif(KIND == "connect", reason="the workers are the server's")
-def test_a_python_worker_killed_in_an_epoch_ends_in_the_right_state_or_the_old_one(spark: Any) -> None:
+def test_a_python_worker_killed_in_an_epoch_ends_in_the_right_state_or_the_old_one(spark: SparkSession) -> None:
     with sempre.Database(SLOW, spark=spark, place="cluster", strategy="recompute") as db:
         db.apply(insert={"a": [(1,)]})
         before = {name: sorted(db[name]) for name in db}
@@ -367,7 +374,7 @@ def test_a_python_worker_killed_in_an_epoch_ends_in_the_right_state_or_the_old_o
 
 
 @pytest.mark.skipif(KIND == "connect", reason="the workers are the server's")
-def test_a_python_worker_killed_while_it_closes_a_share_leaves_nothing(spark: Any) -> None:
+def test_a_python_worker_killed_while_it_closes_a_share_leaves_nothing(spark: SparkSession) -> None:
     """The pass takes long enough to be noticed: the closure of a cycle."""
     nodes = 300
     edges = spark.range(nodes).selectExpr("cast(id as string) x", f"cast((id + 1) % {nodes} as string) y")
@@ -387,7 +394,7 @@ def test_a_python_worker_killed_while_it_closes_a_share_leaves_nothing(spark: An
             stop.set()
             thread.join()
         assert killed, "no worker was there to be killed"
-        assert not [file for path in db._cluster.scratch.paths() for file in path.glob("_*.parquet")]
+        assert not [file for path in cluster_of(db).scratch.paths() for file in path.glob("_*.parquet")]
         db.apply(insert={"edge": [("b", "c")]})
         assert ("a", "c") in db["reach"]
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import sempre
 from sempre.diagnostics import BackendError, DataError, StateError
 from tests.spark.conftest import KIND
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 
 REACH = """
 .decl edge(x: symbol, y: symbol)
@@ -19,24 +23,24 @@ reach(x, z) :- reach(x, y), edge(y, z).
 """
 
 
-def edges(spark: Any, *pairs: tuple[str, str]) -> Any:
+def edges(spark: SparkSession, *pairs: tuple[str, str]) -> DataFrame:
     return spark.createDataFrame(list(pairs), "x string, y string")
 
 
-def collected(df: Any) -> list[tuple[Any, ...]]:
+def collected(df: DataFrame) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in df.toArrow().to_pylist())
 
 
-def persisted(spark: Any) -> int:
+def persisted(spark: SparkSession) -> int:
     """How many frames the session keeps; only a classic session can be asked."""
     return int(spark.sparkContext._jsc.getPersistentRDDs().size()) if KIND == "classic" else 0
 
 
-def settings_of(spark: Any) -> dict[str, str]:
+def settings_of(spark: SparkSession) -> dict[str, str]:
     return {str(row["key"]): str(row["value"]) for row in spark.sql("set").toArrow().to_pylist()}
 
 
-def test_frames_in_frames_out(spark: Any) -> None:
+def test_frames_in_frames_out(spark: SparkSession) -> None:
     db = sempre.Database(REACH, spark=spark)
     db.apply(insert={"edge": edges(spark, ("a", "b"), ("b", "c"))})
     assert collected(db["reach"].to_spark()) == [("a", "b"), ("a", "c"), ("b", "c")]
@@ -54,7 +58,7 @@ def test_frames_in_frames_out(spark: Any) -> None:
     assert collected(db["reach"].to_spark()) == [("c", "d"), ("c", "e"), ("d", "e")]
 
 
-def test_a_frame_is_of_its_epoch(spark: Any) -> None:
+def test_a_frame_is_of_its_epoch(spark: SparkSession) -> None:
     db = sempre.Database(REACH, spark=spark)
     db.apply(insert={"edge": [("a", "b")]})
     df = db["reach"].to_spark()
@@ -62,7 +66,7 @@ def test_a_frame_is_of_its_epoch(spark: Any) -> None:
     assert collected(df) == [("a", "b")]
 
 
-def test_relations_as_views(spark: Any) -> None:
+def test_relations_as_views(spark: SparkSession) -> None:
     db = sempre.Database(REACH, spark=spark)
     db.apply(insert={"edge": [("a", "b"), ("b", "c")]})
     assert db.register_views("reach") == ["reach"]
@@ -75,7 +79,7 @@ def test_relations_as_views(spark: Any) -> None:
         spark.catalog.dropTempView(name)
 
 
-def test_two_databases_share_a_session_that_stays_as_it_was(spark: Any) -> None:
+def test_two_databases_share_a_session_that_stays_as_it_was(spark: SparkSession) -> None:
     settings, frames = settings_of(spark), persisted(spark)
     one, two = sempre.Database(REACH, spark=spark), sempre.Database(REACH, spark=spark)
     with one, two:
@@ -88,7 +92,7 @@ def test_two_databases_share_a_session_that_stays_as_it_was(spark: Any) -> None:
     assert persisted(spark) == frames
 
 
-def test_columns_by_position_are_reported(spark: Any) -> None:
+def test_columns_by_position_are_reported(spark: SparkSession) -> None:
     db = sempre.Database(REACH, spark=spark)
     assert db.apply(insert={"edge": edges(spark, ("a", "b"))}).report.by_position == ()
     db = sempre.Database(REACH, spark=spark)
@@ -97,7 +101,7 @@ def test_columns_by_position_are_reported(spark: Any) -> None:
     assert list(db["edge"]) == [("a", "b")]
 
 
-def test_columns_that_change_between_epochs(spark: Any) -> None:
+def test_columns_that_change_between_epochs(spark: SparkSession) -> None:
     db = sempre.Database(REACH, spark=spark)
     db.apply(insert={"edge": edges(spark, ("a", "b"))})
     db.apply(insert={"edge": edges(spark, ("c", "b")).select("y", "x")})
@@ -108,7 +112,7 @@ def test_columns_that_change_between_epochs(spark: Any) -> None:
     assert len(db["edge"]) == 2
 
 
-def test_a_bad_frame_leaves_the_database_as_it_was(spark: Any) -> None:
+def test_a_bad_frame_leaves_the_database_as_it_was(spark: SparkSession) -> None:
     db = sempre.Database(REACH, spark=spark)
     db.apply(insert={"edge": [("a", "b")]})
     failing = spark.sql("select 'a' x, cast(raise_error('no luck') as string) y")
@@ -125,12 +129,12 @@ def test_without_a_session() -> None:
             use()
 
 
-def test_a_place_that_does_not_exist_yet(spark: Any) -> None:
+def test_a_place_that_does_not_exist_yet(spark: SparkSession) -> None:
     with pytest.raises(BackendError, match="place `workers` is not available"):
         sempre.Database(REACH, spark=spark, place="workers")
 
 
-def test_a_small_update_runs_no_job_and_takes_milliseconds(spark: Any) -> None:
+def test_a_small_update_runs_no_job_and_takes_milliseconds(spark: SparkSession) -> None:
     db = sempre.Database(".decl edge(x: number, y: number)\n", spark=spark)
     db.apply(insert={"edge": spark.range(2_000_000).selectExpr("id x", "id + 1 y")})
     tracker = spark.sparkContext.statusTracker() if KIND == "classic" else None

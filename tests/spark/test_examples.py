@@ -7,10 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 ROOT = Path(__file__).parents[2]
 ACCESS = ROOT / "examples" / "access"
@@ -78,7 +82,7 @@ def test_the_demo_shows_what_changed_and_why_it_was_fast(demo: tuple[Path, str])
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_the_pages_for_spark_users(
-    page: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs every Python example of a page as one session."""
     monkeypatch.chdir(tmp_path)

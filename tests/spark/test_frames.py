@@ -6,13 +6,18 @@ import datetime as dt
 import decimal
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import sempre
+from sempre.analysis.model import Relation
 from sempre.diagnostics import DataError
 from sempre.spark.frames import from_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 
 SETTINGS = (
     {"spark.sql.ansi.enabled": "true", "spark.sql.caseSensitive": "true", "spark.sql.session.timeZone": "Asia/Kolkata"},
@@ -26,10 +31,10 @@ SETTINGS = (
 
 
 @pytest.fixture(params=SETTINGS, ids=("ansi", "lax"))
-def settings(request: pytest.FixtureRequest, spark: Any) -> Iterator[dict[str, str]]:
+def settings(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[dict[str, str]]:
     """The session with other settings for a while: the test owns it, the library does not."""
     wanted: dict[str, str] = request.param
-    before = {key: spark.conf.get(key) for key in wanted}
+    before = {key: value for key in wanted if (value := spark.conf.get(key)) is not None}
     for key, value in wanted.items():
         spark.conf.set(key, value)
     yield wanted
@@ -37,17 +42,17 @@ def settings(request: pytest.FixtureRequest, spark: Any) -> Iterator[dict[str, s
         spark.conf.set(key, value)
 
 
-def relation(columns: str) -> Any:
+def relation(columns: str) -> Relation:
     program = sempre.Program(f".type date <: number\n.type timestamp <: number\n.decl r({columns})\n")
     return program.relations["r"]
 
 
-def rows(df: Any, columns: str, **options: Any) -> list[tuple[Any, ...]]:
+def rows(df: DataFrame, columns: str, **options: Any) -> list[tuple[Any, ...]]:
     table = from_frame(df, relation(columns), **options).table
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-def test_every_type_arrives_as_it_should(spark: Any, settings: dict[str, str]) -> None:
+def test_every_type_arrives_as_it_should(spark: SparkSession, settings: dict[str, str]) -> None:
     df = spark.sql(
         "select 1Y a, -2S b, 3 c, 9223372036854775807L d, true e, cast(1.5 as float) f, cast('NaN' as double) g,"
         " -0.0D h, 'żółć 🦉' i, date'1969-12-31' j, 5 k,"
@@ -63,7 +68,7 @@ def test_every_type_arrives_as_it_should(spark: Any, settings: dict[str, str]) -
     assert row[7:] == (0.0, "żółć 🦉", -1, 5, 86_400_000_000, 1_000_002)
 
 
-def test_instants_do_not_depend_on_daylight_saving(spark: Any, settings: dict[str, str]) -> None:
+def test_instants_do_not_depend_on_daylight_saving(spark: SparkSession, settings: dict[str, str]) -> None:
     # 2021-03-14 02:30 does not exist in New York, and 2021-11-07 01:30 exists twice.
     df = spark.sql(
         "select timestamp_ntz'2021-03-14 02:30:00' a, timestamp_ntz'2021-11-07 01:30:00' b,"
@@ -76,7 +81,7 @@ def test_instants_do_not_depend_on_daylight_saving(spark: Any, settings: dict[st
     assert rows(df, "a: number, b: number, c: number, d: number") == [expected]
 
 
-def test_unsigned_numbers_beyond_signed_ones(spark: Any) -> None:
+def test_unsigned_numbers_beyond_signed_ones(spark: SparkSession) -> None:
     df = spark.sql("select cast('18446744073709551615' as decimal(20,0)) a")
     assert rows(df, "a: unsigned") == [(2**64 - 1,)]
 
@@ -97,7 +102,7 @@ def test_unsigned_numbers_beyond_signed_ones(spark: Any) -> None:
     ],
 )
 def test_what_does_not_fit_names_the_cast_to_write(
-    spark: Any, query: str, columns: str, message: str, hint: str
+    spark: SparkSession, query: str, columns: str, message: str, hint: str
 ) -> None:
     with pytest.raises(DataError) as caught:
         rows(spark.sql(query), columns)
@@ -107,13 +112,13 @@ def test_what_does_not_fit_names_the_cast_to_write(
     assert hint in finding.hint
 
 
-def test_every_bad_column_is_named_at_once(spark: Any) -> None:
+def test_every_bad_column_is_named_at_once(spark: SparkSession) -> None:
     with pytest.raises(DataError) as caught:
         rows(spark.sql("select 1.5BD a, X'00' b, 1 c"), "a: float, b: symbol, c: number")
     assert [finding.message.split("`")[1] for finding in caught.value.diagnostics] == ["a", "b"]
 
 
-def test_nulls_are_counted_per_column(spark: Any) -> None:
+def test_nulls_are_counted_per_column(spark: SparkSession) -> None:
     df = spark.sql("select * from values (1, 'a'), (null, 'b'), (null, null) t(x, y)")
     with pytest.raises(DataError) as caught:
         rows(df, "x: number, y: symbol")
@@ -123,14 +128,14 @@ def test_nulls_are_counted_per_column(spark: Any) -> None:
     ]
 
 
-def test_nulls_can_be_dropped_and_nan_is_none(spark: Any) -> None:
+def test_nulls_can_be_dropped_and_nan_is_none(spark: SparkSession) -> None:
     df = spark.sql("select * from values (1, double('NaN')), (null, 1.0D), (2, null) t(x, y)")
     (row,) = rows(df, "x: number, y: float", drop_nulls=True)
     assert row[0] == 1
     assert math.isnan(row[1])
 
 
-def test_columns_by_name_when_all_match_else_by_position(spark: Any, settings: dict[str, str]) -> None:
+def test_columns_by_name_when_all_match_else_by_position(spark: SparkSession, settings: dict[str, str]) -> None:
     df = spark.sql("select 1 y, 2 x")
     crossing = from_frame(df, relation("x: number, y: number"))
     assert (crossing.table.to_pylist(), crossing.by_name) == ([{"x": 2, "y": 1}], True)
@@ -138,7 +143,7 @@ def test_columns_by_name_when_all_match_else_by_position(spark: Any, settings: d
     assert (crossing.table.to_pylist(), crossing.by_name) == ([{"a": 1, "b": 2}], False)
 
 
-def test_names_that_sql_finds_difficult(spark: Any, settings: dict[str, str]) -> None:
+def test_names_that_sql_finds_difficult(spark: SparkSession, settings: dict[str, str]) -> None:
     df = spark.range(1).selectExpr("1 as `a.b`", "2 as `c``d`", "3 as `select`", "4 as `X`")
     assert rows(df, "p: number, q: number, r: number, s: number") == [(1, 2, 3, 4)]
     twice = spark.range(1).selectExpr("1 as x", "2 as x", "3 as X")
@@ -147,17 +152,17 @@ def test_names_that_sql_finds_difficult(spark: Any, settings: dict[str, str]) ->
     assert rows(case, "x: number, X: number") == [(2, 1)]
 
 
-def test_a_wrong_number_of_columns(spark: Any) -> None:
+def test_a_wrong_number_of_columns(spark: SparkSession) -> None:
     with pytest.raises(DataError, match=r"relation `r` has 1 columns, the DataFrame has 2"):
         rows(spark.sql("select 1 a, 2 b"), "a: number")
 
 
-def test_text_that_is_not_utf_8(spark: Any) -> None:
+def test_text_that_is_not_utf_8(spark: SparkSession) -> None:
     with pytest.raises(DataError, match="a value is not UTF-8"):
         rows(spark.sql("select cast(X'61ff' as string) a"), "a: symbol")
 
 
-def test_a_negative_number_is_not_unsigned(spark: Any) -> None:
+def test_a_negative_number_is_not_unsigned(spark: SparkSession) -> None:
     with pytest.raises(DataError, match="out of range"):
         rows(spark.sql("select -1 a"), "a: unsigned")
 
@@ -172,7 +177,7 @@ VALUES = """
 ROW = (-5, 2**64 - 1, float("nan"), "ż\t'\"", 0, 20_000, 86_400_000_001, (1, (2, None)))
 
 
-def test_every_type_leaves_as_it_should(spark: Any, settings: dict[str, str]) -> None:
+def test_every_type_leaves_as_it_should(spark: SparkSession, settings: dict[str, str]) -> None:
     db = sempre.Database(VALUES, spark=spark)
     db.apply(insert={"r": [ROW]})
     df = db["r"].to_spark()
@@ -191,21 +196,21 @@ def test_every_type_leaves_as_it_should(spark: Any, settings: dict[str, str]) ->
     }
 
 
-def test_what_leaves_can_come_back(spark: Any, settings: dict[str, str]) -> None:
+def test_what_leaves_can_come_back(spark: SparkSession, settings: dict[str, str]) -> None:
     db, copy = sempre.Database(VALUES, spark=spark), sempre.Database(VALUES, spark=spark)
     db.apply(insert={"r": [ROW, (1, 2, -0.0, "", 3, 4, -5, None)]})
     copy.apply(insert={"r": db["r"].to_spark()})
     assert copy["r"].to_arrow().equals(db["r"].to_arrow()) or sorted(map(repr, copy["r"])) == sorted(map(repr, db["r"]))
 
 
-def test_a_number_that_is_no_date(spark: Any) -> None:
+def test_a_number_that_is_no_date(spark: SparkSession) -> None:
     db = sempre.Database(VALUES, spark=spark)
     db.apply(insert={"r": [(1, 2, 3.0, "", 4, 2**40, 5, None)]})
     with pytest.raises(DataError, match="1099511627776 is no date"):
         db["r"].to_spark()
 
 
-def test_empty_relations_and_relations_without_columns(spark: Any) -> None:
+def test_empty_relations_and_relations_without_columns(spark: SparkSession) -> None:
     db = sempre.Database(".decl e(x: number, y: symbol)\n.decl on()\n.decl off()\non().\n", spark=spark)
     assert db["e"].to_spark().schema.simpleString() == "struct<x:bigint,y:string>"
     assert db["e"].to_spark().count() == 0

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import sempre
 from sempre.spark import ship
+from tests.inside import cluster_of
 from tests.property.test_intask import PROGRAMS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 KINDS = """
 .decl e(x: unsigned, y: float, s: symbol)
@@ -19,7 +24,7 @@ p(x, y + 1.0, t) :- p(x, y, s), e(_, _, t), y < 4.0.
 """
 
 
-def check_in_tasks(spark: Any, program: str, rows: list[Any], says: str, relations: str = "p") -> None:
+def check_in_tasks(spark: SparkSession, program: str, rows: list[Any], says: str, relations: str = "p") -> None:
     """What tasks find is what this process finds, and it is tasks that found it."""
     with sempre.Database(program) as here, sempre.Database(program, spark=spark, place="cluster") as there:
         here.apply(insert={"e": rows})
@@ -29,7 +34,7 @@ def check_in_tasks(spark: Any, program: str, rows: list[Any], says: str, relatio
         for name in relations.split():
             assert sorted(map(repr, there[name])) == sorted(map(repr, here[name]))
             assert there[name].to_spark().count() == len(here[name])
-        assert not [file for path in there._cluster.scratch.paths() for file in path.glob("_*.parquet")]
+        assert not [file for path in cluster_of(there).scratch.paths() for file in path.glob("_*.parquet")]
 
 
 def edges(name: str, nodes: int, count: int) -> list[tuple[str, str]]:
@@ -41,16 +46,18 @@ def edges(name: str, nodes: int, count: int) -> list[tuple[str, str]]:
     ("name", "says", "relations"),
     [("transitive", "transitive", "p"), ("mutual", "splits by odd(x), even(x)", "odd even"), ("equivalence", "", "p")],
 )
-def test_shares_by_tasks(spark: Any, monkeypatch: pytest.MonkeyPatch, name: str, says: str, relations: str) -> None:
+def test_shares_by_tasks(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str, says: str, relations: str
+) -> None:
     monkeypatch.setattr("sempre.spark.cluster.shares.SMALL_ROWS", 10)
     check_in_tasks(spark, PROGRAMS[name], edges(name, 60, 90), says, relations)
 
 
-def test_every_kind_of_value(spark: Any) -> None:
+def test_every_kind_of_value(spark: SparkSession) -> None:
     check_in_tasks(spark, KINDS, [(2**64 - 1, 0.5, "é"), (7, -0.0, "")], "splits by p(x)")
 
 
-def test_first_facts_from_a_frame(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_facts_from_a_frame(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sempre.spark.cluster.shares.COPIED_ROWS", 50)
     monkeypatch.setattr("sempre.spark.cluster.shares.MOST", 3)
     program = """
@@ -64,7 +71,7 @@ def test_first_facts_from_a_frame(spark: Any, monkeypatch: pytest.MonkeyPatch) -
     check_in_tasks(spark, program, edges("seeds", 30, 60), "first facts in 3 shares")
 
 
-def test_a_fault_in_a_task_is_told_as_one_here(spark: Any) -> None:
+def test_a_fault_in_a_task_is_told_as_one_here(spark: SparkSession) -> None:
     text = """.decl e(x: number, y: number)
     .decl p(x: number, y: number)
     p(x, y) :- e(x, y).
@@ -78,6 +85,6 @@ def test_a_fault_in_a_task_is_told_as_one_here(spark: Any) -> None:
         assert spark.range(3).count() == 3
 
 
-def test_the_package_is_there_for_tasks(spark: Any) -> None:
+def test_the_package_is_there_for_tasks(spark: SparkSession) -> None:
     ship.ensure(spark)
     assert spark in ship._ready

@@ -7,15 +7,20 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import sempre
 from sempre.spark.cluster import intask
 from sempre.spark.cluster.tables import Table
+from tests.inside import cluster_of
 from tests.spark.conftest import KIND
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 
 pytestmark = pytest.mark.skipif(KIND == "connect", reason="the jobs are looked up in the driver's own JVM")
 
@@ -34,10 +39,10 @@ r(x, z) :- r(x, y), e(y, z).
 SLOW_SECONDS, SOON_SECONDS = 60, 20
 
 
-def slowly(spark: Any) -> Any:
+def slowly(spark: SparkSession) -> DataFrame:
     """A row that takes a minute to find."""
 
-    def run(batches: Any) -> Any:
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
         import time
 
         for batch in batches:
@@ -47,11 +52,11 @@ def slowly(spark: Any) -> Any:
     return spark.range(1).mapInArrow(run, "id bigint").toDF("x")
 
 
-def active_jobs(spark: Any) -> list[int]:
+def active_jobs(spark: SparkSession) -> list[int]:
     return list(spark.sparkContext.statusTracker().getActiveJobsIds())
 
 
-def interrupted(spark: Any, action: Callable[[], object]) -> float:
+def interrupted(spark: SparkSession, action: Callable[[], object]) -> float:
     """Sends Ctrl-C when the slow job of the action runs; returns how long it took to come back after that."""
     sent: list[float] = []
 
@@ -75,7 +80,9 @@ def interrupted(spark: Any, action: Callable[[], object]) -> float:
         thread.join()
 
 
-def test_an_epoch_that_is_interrupted_leaves_nothing_behind(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_epoch_that_is_interrupted_leaves_nothing_behind(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Spark's own handler ends the jobs of everybody; what is ours has to end without it.
     monkeypatch.setattr(spark.sparkContext, "cancelAllJobs", lambda: None)
     assert active_jobs(spark) == []
@@ -93,11 +100,11 @@ def test_an_epoch_that_is_interrupted_leaves_nothing_behind(spark: Any, monkeypa
             patch.setattr(intask, "tasks", lambda *_: slowly(spark))
             check({"e": [(3, 4)]})
         with monkeypatch.context() as patch:  # in a round
-            patch.setattr(db._cluster.scratch, "_write", lambda *_: slowly(spark).count())
+            patch.setattr(cluster_of(db).scratch, "_write", lambda *_: slowly(spark).count())
             check({"a": [(5,)]})
         db.apply(insert={"a": [(5,)], "e": [(3, 4)]})
         assert sorted(db["c"]) == [(4,), (16,)]
         assert (1, 4) in db["r"]
         gc.collect()
         held = {table._path for table in gc.get_objects() if isinstance(table, Table)}
-        assert set(db._cluster.scratch.paths()) <= held
+        assert set(cluster_of(db).scratch.paths()) <= held

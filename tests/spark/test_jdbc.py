@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,8 +13,13 @@ import sempre
 from sempre.diagnostics import DataError
 from sempre.spark.sinks import Sinks
 from sempre.spark.sources import read_inputs
+from tests.inside import table_in
 from tests.spark.conftest import free_port
 from tests.spark.databases import Service, derby, postgres, postgres_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 
 PROGRAM = """
 .type date <: number
@@ -34,7 +40,7 @@ select * from values
 
 
 @pytest.fixture(scope="module")
-def service(spark: Any, driver_jar: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(spark: SparkSession, driver_jar: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     home = postgres_home()
     if home and driver_jar:
         with postgres(home, free_port()) as service:
@@ -49,25 +55,29 @@ def service(spark: Any, driver_jar: str, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def staff(spark: Any, service: Service) -> None:
+def staff(spark: SparkSession, service: Service) -> None:
     """The table that the program reads."""
     options = {"url": service.url, "driver": service.driver, "dbtable": "staff"}
     options |= {"user": service.user} if service.user else {}
     spark.sql(QUERY).write.format("jdbc").options(**options).mode("overwrite").save()
 
 
-def rows(spark: Any, service: Service, table: str) -> list[tuple[Any, ...]]:
+def rows(spark: SparkSession, service: Service, table: str) -> list[tuple[Any, ...]]:
     reader = spark.read.format("jdbc").option("url", service.url).option("driver", service.driver)
     reader = reader.option("user", service.user) if service.user else reader
     df = reader.option("dbtable", table).load()
     return sorted(tuple(row.values()) for row in df.toArrow().to_pylist())
 
 
+def shown(db: sempre.Database, name: str) -> DataFrame:
+    return db[name].to_spark()
+
+
 @pytest.mark.usefixtures("staff")
-def test_from_a_table_to_a_table(spark: Any, service: Service) -> None:
+def test_from_a_table_to_a_table(spark: SparkSession, service: Service) -> None:
     program = sempre.Program(PROGRAM.format(options=service.options))
     inputs = read_inputs(spark, program.checked, ".")
-    assert inputs.tables["staff"].sort_by("name").to_pylist() == [
+    assert table_in(inputs, "staff").sort_by("name").to_pylist() == [
         {"name": "ada", "age": 36, "score": 1.5, "born": -56270, "seen": 1_704_067_200_000_000},
         {"name": "żaneta", "age": 50, "score": -0.5, "born": 0, "seen": -1},
     ]
@@ -77,7 +87,7 @@ def test_from_a_table_to_a_table(spark: Any, service: Service) -> None:
         db = sempre.Database(program, spark=spark)
         sinks.write_changes(0, db.materialise(inputs.tables))
         sinks.write_changes(1, db.apply(insert={"staff": [("bo", 44, 0.0, 1, 2)]}, delete={"staff": [db_row(db)]}))
-        sinks.write_outputs(lambda name, db=db: db[name].to_spark())
+        sinks.write_outputs(partial(shown, db))
     assert [row[:3] for row in rows(spark, service, "old_staff")] == [("bo", 44, 0.0)]
     log = [(row[0], *row[-2:]) for row in rows(spark, service, "old_staff_log")]
     assert log == [("bo", 1, "added"), ("żaneta", 0, "added"), ("żaneta", 1, "removed")]
@@ -88,19 +98,19 @@ def db_row(db: sempre.Database) -> tuple[Any, ...]:
 
 
 @pytest.mark.usefixtures("staff")
-def test_a_query_is_a_source_too(spark: Any, service: Service) -> None:
+def test_a_query_is_a_source_too(spark: SparkSession, service: Service) -> None:
     query = r"select \"name\" from staff where \"age\" > 40"
     program = sempre.Program(f'.decl r(x: symbol)\n.input r({service.options}, query="{query}")\n')
-    assert read_inputs(spark, program.checked, ".").tables["r"].to_pylist() == [{"x": "żaneta"}]
+    assert table_in(read_inputs(spark, program.checked, "."), "r").to_pylist() == [{"x": "żaneta"}]
 
 
-def test_a_table_that_is_not_there(spark: Any, service: Service) -> None:
+def test_a_table_that_is_not_there(spark: SparkSession, service: Service) -> None:
     program = sempre.Program(f'.decl r(x: symbol)\n.input r({service.options}, table="nowhere")\n')
     with pytest.raises(DataError, match="table `nowhere`"):
         read_inputs(spark, program.checked, ".")
 
 
-def test_a_database_that_is_not_there(spark: Any, service: Service) -> None:
+def test_a_database_that_is_not_there(spark: SparkSession, service: Service) -> None:
     port = free_port()
     url = f"jdbc:postgresql://127.0.0.1:{port}/x" if "postgresql" in service.url else "jdbc:derby:/no/such/place"
     program = sempre.Program(f'.decl r(x: symbol)\n.input r(IO=jdbc, url="{url}", driver="{service.driver}")\n')

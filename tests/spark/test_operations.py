@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,10 @@ from sempre.lang.parser import parse
 from sempre.spark.feed import Feed
 from sempre.spark.operations import Columns, StreamReader, last_operations
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
 TEXT = """
 .decl edge(x: symbol, y: symbol)
 .decl size(x: symbol, n: number)
@@ -31,7 +35,7 @@ def checked() -> CheckedProgram:
     return check(parse(TEXT, "t.dl"), {"t.dl": TEXT})
 
 
-def read(checked: CheckedProgram, df: Any, **columns: Any) -> dict[str, Any]:
+def read(checked: CheckedProgram, df: DataFrame, **columns: Any) -> dict[str, Any]:
     """Place in the order, sign and values of every row, by relation."""
     found = StreamReader(checked, df.schema, Columns(**columns)).read(df, "the batch")
     result = {}
@@ -42,7 +46,7 @@ def read(checked: CheckedProgram, df: Any, **columns: Any) -> dict[str, Any]:
     return result
 
 
-def test_relations_of_different_columns_in_one_stream(checked: CheckedProgram, spark: Any) -> None:
+def test_relations_of_different_columns_in_one_stream(checked: CheckedProgram, spark: SparkSession) -> None:
     df = spark.createDataFrame(
         [
             ("edge", "insert", "a", "b", None),
@@ -59,7 +63,7 @@ def test_relations_of_different_columns_in_one_stream(checked: CheckedProgram, s
     }
 
 
-def test_changes_as_delta_has_them(checked: CheckedProgram, spark: Any) -> None:
+def test_changes_as_delta_has_them(checked: CheckedProgram, spark: SparkSession) -> None:
     rows = [("a", "b", "update_preimage", 7), ("a", "c", "update_postimage", 7), ("d", "d", "insert", 5)]
     df = spark.createDataFrame(rows, "x string, y string, _change_type string, _commit_version bigint")
     assert read(checked, df, relation="edge") == {
@@ -67,13 +71,13 @@ def test_changes_as_delta_has_them(checked: CheckedProgram, spark: Any) -> None:
     }
 
 
-def test_a_stream_without_operations_inserts(checked: CheckedProgram, spark: Any) -> None:
+def test_a_stream_without_operations_inserts(checked: CheckedProgram, spark: SparkSession) -> None:
     df = spark.createDataFrame([("b", "a", 1)], "y string, x string, note int")
     assert read(checked, df, relation="edge") == {"edge": [(0, "+", "a", "b")]}
     assert read(checked, df.filter("note = 2"), relation="edge") == {}
 
 
-def test_columns_of_other_names(checked: CheckedProgram, spark: Any) -> None:
+def test_columns_of_other_names(checked: CheckedProgram, spark: SparkSession) -> None:
     df = spark.sql("select 'edge' rel, '+' op, timestamp'2020-01-01 00:00:00' ts, 'a' x, 'b' y")
     df = df.union(spark.sql("select 'edge', '-', timestamp'2019-01-01 00:00:00', 'a', 'b'"))
     found = read(checked, df, relation_column="rel", operation="op", order="ts")
@@ -92,7 +96,7 @@ def test_columns_of_other_names(checked: CheckedProgram, spark: Any) -> None:
         (("when", "+", "a", "b"), "column `y` of relation `when`: a column of type string cannot be read"),
     ],
 )
-def test_rows_that_are_wrong(checked: CheckedProgram, spark: Any, row: tuple[Any, ...], text: str) -> None:
+def test_rows_that_are_wrong(checked: CheckedProgram, spark: SparkSession, row: tuple[Any, ...], text: str) -> None:
     schema = "relation string, operation string, x string, y string"
     df = spark.createDataFrame([("edge", "+", "a", "b"), row], schema)
     with pytest.raises(DataError, match=text):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +11,10 @@ import pytest
 import sempre
 from sempre.diagnostics import DataError
 from sempre.spark.sinks import Sinks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 
 RULES = """
 .type date <: number
@@ -20,15 +24,15 @@ out(x, d) :- edge(x, d).
 """
 
 
-def database(spark: Any, options: str) -> sempre.Database:
+def database(spark: SparkSession, options: str) -> sempre.Database:
     return sempre.Database(f"{RULES}.output out({options})\n", spark=spark)
 
 
-def sinks(db: sempre.Database, spark: Any, folder: Path | str) -> Sinks:
+def sinks(db: sempre.Database, spark: SparkSession, folder: Path | str) -> Sinks:
     return Sinks(spark, db.program.checked, str(folder))
 
 
-def rows(df: Any) -> list[tuple[Any, ...]]:
+def rows(df: DataFrame) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in df.toArrow().to_pylist())
 
 
@@ -36,7 +40,7 @@ def publish(db: sempre.Database, sink: Sinks) -> None:
     sink.write_outputs(lambda name: db[name].to_spark())
 
 
-def test_parquet_is_replaced(spark: Any, tmp_path: Path) -> None:
+def test_parquet_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
     db = database(spark, "IO=parquet")
     sink = sinks(db, spark, tmp_path)
     (tmp_path / "out.parquet").write_text("a file from before", "utf-8")
@@ -51,7 +55,7 @@ def test_parquet_is_replaced(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("io", ["parquet", "json", "csv"])
-def test_changes_are_appended_with_their_epoch(spark: Any, tmp_path: Path, io: str) -> None:
+def test_changes_are_appended_with_their_epoch(spark: SparkSession, tmp_path: Path, io: str) -> None:
     db = database(spark, f"IO={io}, mode=changes, filename=log")
     sink = sinks(db, spark, tmp_path)
     for _ in range(2):  # the second run begins anew
@@ -74,7 +78,7 @@ def test_changes_are_appended_with_their_epoch(spark: Any, tmp_path: Path, io: s
     ]
 
 
-def test_tables_of_the_catalog(spark: Any, tmp_path: Path) -> None:
+def test_tables_of_the_catalog(spark: SparkSession, tmp_path: Path) -> None:
     db = sempre.Database(
         f"{RULES}.output out(IO=spark, table=sempre_out)\n.output out(IO=spark, table=sempre_log, mode=changes)\n",
         spark=spark,
@@ -90,7 +94,7 @@ def test_tables_of_the_catalog(spark: Any, tmp_path: Path) -> None:
         spark.sql(f"drop table {table}")
 
 
-def test_text_goes_through_spark_only_where_nothing_else_reaches(spark: Any, tmp_path: Path) -> None:
+def test_text_goes_through_spark_only_where_nothing_else_reaches(spark: SparkSession, tmp_path: Path) -> None:
     db = database(spark, "")
     db.apply(insert={"edge": [("a", 0)]})
     here, there = sinks(db, spark, tmp_path), sinks(db, spark, tmp_path.as_uri())
@@ -100,7 +104,7 @@ def test_text_goes_through_spark_only_where_nothing_else_reaches(spark: Any, tmp
     assert [row[0] for row in rows(spark.read.text(str(tmp_path / "out.csv")))] == ["a\t1970-01-01"]
 
 
-def test_what_cannot_be_written(spark: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_written(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     db = database(spark, 'IO=parquet, filename="file/out"')
     with pytest.raises(DataError, match=r"E512.*cannot write"):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import sempre
+from sempre.analysis.model import CheckedProgram, Relation
 from sempre.api.options import cluster_of, places_of
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import DataError, SempreError
@@ -20,22 +23,28 @@ from sempre.modules.find import modularize
 from sempre.spark.cluster.outgoing import table_of
 from sempre.spark.sources import read_inputs
 from sempre.spark.staying import Staying
+from tests.inside import table_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 KINDS = "a: number, b: unsigned, c: float, d: symbol"
 
 
-def checked(columns: str = "x: symbol, y: symbol", options: str = "", name: str = "r") -> Any:
+def checked(columns: str = "x: symbol, y: symbol", options: str = "", name: str = "r") -> CheckedProgram:
     return sempre.Program(
         f".type List = [head: number, tail: List]\n.decl {name}({columns})\n.input {name}({options})\n"
     ).checked
 
 
-def outcome(read: Any, relation: Any = None) -> Any:
+def outcome(read: Callable[[], Mapping[str, Any]], relation: Relation | None = None) -> Any:
     """The rows, or what was wrong with them."""
     try:
         table = read()["r"]
         if isinstance(table, Parts):
             here = () if table.here is None else (table.here,)
+            assert relation is not None
             table = pa.concat_tables([table_of(table.there, relation), *here])
     except SempreError as error:
         return [
@@ -46,7 +55,7 @@ def outcome(read: Any, relation: Any = None) -> Any:
     )
 
 
-def left_there(spark: Any, program: Any, folder: Path) -> Any:
+def left_there(spark: SparkSession, program: CheckedProgram, folder: Path) -> Any:
     """What comes of a folder if whatever can stays on the cluster; as a set."""
     driver = LocalBackend(program)
     cluster = cluster_of(program, spark, "auto", driver)
@@ -60,7 +69,7 @@ def left_there(spark: Any, program: Any, folder: Path) -> Any:
         cluster.close()
 
 
-def both(spark: Any, program: Any, folder: Path) -> Any:
+def both(spark: SparkSession, program: CheckedProgram, folder: Path) -> Any:
     """What Spark makes of a folder; fails if that is not what this process makes of it."""
     there = outcome(lambda: read_inputs(spark, program, str(folder)).tables)
     assert there == outcome(lambda: read_here(program, folder))
@@ -95,7 +104,9 @@ def both(spark: Any, program: Any, folder: Path) -> Any:
         ("x: number", "", ""),
     ],
 )
-def test_text_is_read_as_without_spark(spark: Any, tmp_path: Path, columns: str, options: str, text: str) -> None:
+def test_text_is_read_as_without_spark(
+    spark: SparkSession, tmp_path: Path, columns: str, options: str, text: str
+) -> None:
     (tmp_path / "r.facts").write_bytes(text.encode() if isinstance(text, str) else text)
     both(spark, checked(columns, options), tmp_path)
 
@@ -112,19 +123,19 @@ def test_text_is_read_as_without_spark(spark: Any, tmp_path: Path, columns: str,
         ("format=lines, nulls=drop", '{"x": null, "y": "a"}\n{"x": 2, "y": "b"}\n'),
     ],
 )
-def test_json_is_read_as_without_spark(spark: Any, tmp_path: Path, options: str, text: str) -> None:
+def test_json_is_read_as_without_spark(spark: SparkSession, tmp_path: Path, options: str, text: str) -> None:
     (tmp_path / "r.json").write_text(text, "utf-8")
     both(spark, checked("x: number, y: symbol", f"IO=json, {options}".rstrip(", ")), tmp_path)
 
 
-def test_a_bad_line_is_named_by_file_line_and_column(spark: Any, tmp_path: Path) -> None:
+def test_a_bad_line_is_named_by_file_line_and_column(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "r.facts").write_text("1\t2\n3\tx\n", "utf-8")
     with pytest.raises(DataError) as caught:
         read_inputs(spark, checked("x: number, y: number"), str(tmp_path))
     assert f"{tmp_path}/r.facts:2:3" in str(caught.value)
 
 
-def test_folders_globs_and_compressed_files(spark: Any, tmp_path: Path) -> None:
+def test_folders_globs_and_compressed_files(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "odd [name] {x}"
     (folder / "parts").mkdir(parents=True)
     (folder / "parts" / "one.facts").write_text("1\t2\n", "utf-8")
@@ -137,16 +148,16 @@ def test_folders_globs_and_compressed_files(spark: Any, tmp_path: Path) -> None:
         ('filename="parts/t*"', ["(3, 4)"]),
         ("", ["(5, 6)"]),
     ):
-        program = checked(columns, options)
-        assert outcome(lambda program=program: read_inputs(spark, program, str(folder)).tables) == rows
+        tables = read_inputs(spark, checked(columns, options), str(folder)).tables
+        assert outcome(partial(dict, tables)) == rows
 
 
-def test_a_folder_may_be_a_url(spark: Any, tmp_path: Path) -> None:
+def test_a_folder_may_be_a_url(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "r.facts").write_text("1\t2\n", "utf-8")
     assert outcome(lambda: read_inputs(spark, checked("x: number, y: number"), tmp_path.as_uri()).tables) == ["(1, 2)"]
 
 
-def test_bad_files_of_a_folder_are_all_named(spark: Any, tmp_path: Path) -> None:
+def test_bad_files_of_a_folder_are_all_named(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     for name in ("one", "two"):
         (tmp_path / "parts" / f"{name}.facts").write_text("1\t2\nx\t3\n", "utf-8")
@@ -156,7 +167,7 @@ def test_bad_files_of_a_folder_are_all_named(spark: Any, tmp_path: Path) -> None
     assert [span.rpartition("/")[2] for span in spans] == ["one.facts:2:1", "two.facts:2:1"]
 
 
-def test_lines_that_stay_are_numbered_from_block_to_block(spark: Any, tmp_path: Path) -> None:
+def test_lines_that_stay_are_numbered_from_block_to_block(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "parts dir").mkdir()
     bad = {3: "x\t1", 40_000: "1\ty", 40_001: "+7\t8", 49_999: "1"}
     for name in ("one", "two"):
@@ -175,12 +186,12 @@ def test_lines_that_stay_are_numbered_from_block_to_block(spark: Any, tmp_path: 
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
 
 
-def test_files_that_spark_would_pass_over(spark: Any, tmp_path: Path) -> None:
+def test_files_that_spark_would_pass_over(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "_r.facts").write_text("a\tb\n", "utf-8")
-    assert read_inputs(spark, checked(name="_r"), str(tmp_path)).tables["_r"].num_rows == 1
+    assert table_in(read_inputs(spark, checked(name="_r"), str(tmp_path)), "_r").num_rows == 1
 
 
-def test_parquet_of_files_and_folders(spark: Any, tmp_path: Path) -> None:
+def test_parquet_of_files_and_folders(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "r.parquet").mkdir()
     table = pa.table({"y": pa.array(["a", "b"]), "x": pa.array([1, 2], pa.int32())})
     for part in range(2):
@@ -191,24 +202,24 @@ def test_parquet_of_files_and_folders(spark: Any, tmp_path: Path) -> None:
     assert (note["columns"], note["source_columns"], note["rows"]) == ("by position", ["y", "x"], 2)
 
 
-def test_nulls_of_parquet(spark: Any, tmp_path: Path) -> None:
+def test_nulls_of_parquet(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1, None], "y": ["a", "b"]}), tmp_path / "r.parquet")
     with pytest.raises(DataError, match="column `x` of relation `r`: 1 null"):
         read_inputs(spark, checked("x: number, y: symbol", "IO=parquet"), str(tmp_path))
     assert both(spark, checked("x: number, y: symbol", "IO=parquet, nulls=drop"), tmp_path) == ["(1, 'a')"]
 
 
-def test_tables_and_views(spark: Any, tmp_path: Path) -> None:
+def test_tables_and_views(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("select 'a' x, 'b' y").createOrReplaceTempView("my_edges")
     found = read_inputs(spark, checked(options='IO=spark, table="my_edges"'), str(tmp_path))
-    assert found.tables["r"].to_pylist() == [{"x": "a", "y": "b"}]
+    assert table_in(found, "r").to_pylist() == [{"x": "a", "y": "b"}]
     assert found.notes["r"] == [{"source": "my_edges", "rows": 1, "columns": "by name"}]
     spark.catalog.dropTempView("my_edges")
     with pytest.raises(DataError, match="table `my_edges` does not exist"):
         read_inputs(spark, checked(options='IO=spark, table="my_edges"'), str(tmp_path))
 
 
-def test_everything_that_is_wrong_is_said_at_once(spark: Any, tmp_path: Path) -> None:
+def test_everything_that_is_wrong_is_said_at_once(spark: SparkSession, tmp_path: Path) -> None:
     program = sempre.Program(
         ".decl p(x: number)\n.input p\n.decl q(x: number)\n.input q(IO=parquet)\n.decl r(x: number)\n.input r\n"
     ).checked
@@ -222,13 +233,13 @@ def test_everything_that_is_wrong_is_said_at_once(spark: Any, tmp_path: Path) ->
         read_inputs(spark, checked(), "file:/no/such/place")
 
 
-def test_a_file_that_is_not_what_it_is_called(spark: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_not_what_it_is_called(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "r.parquet").write_text("not Parquet", "utf-8")
     with pytest.raises(DataError, match=r"E506.*cannot read"):
         read_inputs(spark, checked(options="IO=parquet"), str(tmp_path))
 
 
-def test_a_database_loads_through_its_session(spark: Any, tmp_path: Path) -> None:
+def test_a_database_loads_through_its_session(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"p": ["a"], "q": ["b"]}), tmp_path / "r.parquet")
     db = sempre.Database(
         ".decl r(x: symbol, y: symbol)\n.input r(IO=parquet)\n.decl s(x: symbol)\ns(x) :- r(x, _).\n", spark=spark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,10 +13,13 @@ from sempre.spark.cluster.spread import PIECE, Common, spread
 from tests.spark.conftest import KIND
 from tests.spark.test_cluster import by_rounds, check_random, check_script
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 __all__ = ["by_rounds"]
 
 
-def joined(spark: Any, left: Sequence[Any], right: Sequence[Any], commons: tuple[Common, Common]) -> Any:
+def joined(spark: SparkSession, left: Sequence[Any], right: Sequence[Any], commons: tuple[Common, Common]) -> DataFrame:
     """The join of rows (k, l, x) and (k, l, y) on k and l."""
     left_df = spark.createDataFrame(list(left), "k long, l string, x long")
     right_df = spark.createDataFrame(list(right), "k long, l string, y long")
@@ -34,14 +37,14 @@ def joined(spark: Any, left: Sequence[Any], right: Sequence[Any], commons: tuple
     ],
     ids=["left", "right", "both", "not in all columns"],
 )
-def test_every_two_rows_meet_once(spark: Any, commons: tuple[Common, Common]) -> None:
+def test_every_two_rows_meet_once(spark: SparkSession, commons: tuple[Common, Common]) -> None:
     left = [(n % 4, "abc"[n % 3], n // 2) for n in range(60)]  # some rows twice: instances are counted
     right = [(n % 5, "ab"[n % 2], n) for n in range(40)]
     expected = Counter((*of_left, of_right[2]) for of_left in left for of_right in right if of_left[:2] == of_right[:2])
     assert Counter(map(tuple, joined(spark, left, right, commons).collect())) == expected
 
 
-def test_rows_of_a_common_key_are_in_several_tasks(spark: Any) -> None:
+def test_rows_of_a_common_key_are_in_several_tasks(spark: SparkSession) -> None:
     from pyspark.sql import functions as fn
 
     def largest(commons: tuple[Common, Common]) -> float:
@@ -52,7 +55,7 @@ def test_rows_of_a_common_key_are_in_several_tasks(spark: Any) -> None:
 
     none: Common = (set(), set())
     joins_small_tasks = "spark.sql.adaptive.coalescePartitions.enabled"
-    before = spark.conf.get(joins_small_tasks)
+    before = spark.conf.get(joins_small_tasks) or "true"
     spark.conf.set(joins_small_tasks, False)
     try:
         assert largest((none, none)) == 1
@@ -61,7 +64,7 @@ def test_rows_of_a_common_key_are_in_several_tasks(spark: Any) -> None:
         spark.conf.set(joins_small_tasks, before)
 
 
-def test_a_sample_finds_what_is_common(spark: Any) -> None:
+def test_a_sample_finds_what_is_common(spark: SparkSession) -> None:
     rules = ".decl e(x: symbol, y: number)\n.decl p(y: number)\np(y) :- e(_, y)."
     with sempre.Database(rules, spark=spark, place="cluster") as db:
         hub_df = spark.range(60_000).selectExpr("cast(id as string)", "if(id % 3 = 0, 7, 100 + id)")
@@ -74,13 +77,13 @@ def test_a_sample_finds_what_is_common(spark: Any) -> None:
 @pytest.mark.parametrize(("seed", "strategy"), [(11, "elastic"), (14, "dredc")])
 @pytest.mark.skipif(KIND == "connect", reason="a script is the sample on Connect")
 def test_random_programs_with_every_key_common(
-    spark: Any, by_rounds: None, monkeypatch: pytest.MonkeyPatch, seed: int, strategy: str
+    spark: SparkSession, by_rounds: None, monkeypatch: pytest.MonkeyPatch, seed: int, strategy: str
 ) -> None:
     spread_everything(monkeypatch)
     check_random(spark, seed, strategy)
 
 
-def test_a_script_with_every_key_common(spark: Any, by_rounds: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_with_every_key_common(spark: SparkSession, by_rounds: None, monkeypatch: pytest.MonkeyPatch) -> None:
     spread_everything(monkeypatch)
     check_script(spark, "parallel_steps", "counting")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,8 +13,13 @@ import sempre
 from sempre.files import write_changes, write_outputs
 from sempre.spark.sinks import Sinks
 from sempre.spark.sources import read_inputs
+from tests.inside import cluster_of
 from tests.spark.conftest import KIND
 from tests.spark.test_sources import outcome
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 PROGRAM = """
 .type date <: number
@@ -41,7 +46,7 @@ def symbols_in_driver(db: sempre.Database) -> int:
     return len(db._backend.values.symbols)
 
 
-def fill(spark: Any, folder: Path) -> None:
+def fill(spark: SparkSession, folder: Path) -> None:
     (folder / "edge.facts").write_text("a\tb\nb\tc\nb\tc\n", "utf-8")
     pq.write_table(pa.table({"y": ["d"], "x": ["c"]}), folder / "edge.parquet")
     (folder / "node.json").write_text('{"x": "a", "day": 1}\n{"day": 2, "x": "c"}\n', "utf-8")
@@ -49,7 +54,7 @@ def fill(spark: Any, folder: Path) -> None:
     spark.sql(f"select cast(x as decimal(20,0)) x, f from {rows} t(x, f)").createOrReplaceTempView("sempre_big")
 
 
-def test_sources_stay_on_the_cluster_and_come_out_from_there(spark: Any, tmp_path: Path) -> None:
+def test_sources_stay_on_the_cluster_and_come_out_from_there(spark: SparkSession, tmp_path: Path) -> None:
     fill(spark, tmp_path)
     with sempre.Database(PROGRAM, spark=spark, place="cluster") as db:
         known = symbols_in_driver(db)
@@ -89,7 +94,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_is_said_as_it_is_elsewhere(spark: Any, tmp_path: Path, name: str) -> None:
+def test_what_is_wrong_is_said_as_it_is_elsewhere(spark: SparkSession, tmp_path: Path, name: str) -> None:
     fill(spark, tmp_path)
     bad = BAD[name]
     if isinstance(bad, str):
@@ -103,11 +108,11 @@ def test_what_is_wrong_is_said_as_it_is_elsewhere(spark: Any, tmp_path: Path, na
         assert "E50" in str(here)
 
 
-def test_a_source_that_changes_while_it_is_read_fails_the_epoch(spark: Any, tmp_path: Path) -> None:
+def test_a_source_that_changes_while_it_is_read_fails_the_epoch(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": ["a"], "y": ["b"]}), tmp_path / "edge.parquet")
     with sempre.Database(REACH, spark=spark, place="cluster") as db:
         df = spark.read.parquet(str(tmp_path / "edge.parquet"))
-        rows, size = db._cluster.take(db.program.relations["edge"], df.toDF("c0", "c1"))
+        rows, size = cluster_of(db).take(db.program.relations["edge"], df.toDF("c0", "c1"))
         assert size == 1
         pq.write_table(pa.table({"x": ["a"], "y": pa.array([None], pa.string())}), tmp_path / "edge.parquet")
         spark.catalog.refreshByPath(str(tmp_path / "edge.parquet"))
@@ -126,7 +131,7 @@ reach(x, z) :- reach(x, y), edge(y, z).
 """
 
 
-def test_auto_leaves_on_the_cluster_what_the_budget_has_no_room_for(spark: Any, tmp_path: Path) -> None:
+def test_auto_leaves_on_the_cluster_what_the_budget_has_no_room_for(spark: SparkSession, tmp_path: Path) -> None:
     chain = spark.range(30).selectExpr("concat('n', id) as x", "concat('n', id + 1) as y")
     with sempre.Database(REACH, spark=spark, memory=1400) as db:
         known = symbols_in_driver(db)
@@ -151,15 +156,17 @@ def test_auto_leaves_on_the_cluster_what_the_budget_has_no_room_for(spark: Any, 
         assert symbols_in_driver(db) == known
 
 
-def test_auto_takes_into_the_driver_what_fits_without_a_job_where_that_is_known(spark: Any, tmp_path: Path) -> None:
+def test_auto_takes_into_the_driver_what_fits_without_a_job_where_that_is_known(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     (tmp_path / "edge.facts").write_text("a\tb\n", "utf-8")
     with sempre.Database(REACH, spark=spark, memory="1g") as db:
         report = db.load(tmp_path).report
-        assert (report.placement, report.jobs, db._cluster.jobs) == ("driver", 0, 0)
+        assert (report.placement, report.jobs, cluster_of(db).jobs) == ("driver", 0, 0)
         local = spark.createDataFrame(pa.table({"x": ["b"], "y": ["c"]}))
         db.apply(insert={"edge": local})
-        before = db._cluster.jobs
+        before = cluster_of(db).jobs
         assert before == 0 or KIND == "connect", "Connect does not say that a frame is local"
         db.apply(insert={"edge": spark.range(1).selectExpr("'c' as x", "'d' as y")})
-        assert db._cluster.jobs == before + 1, "one count"
+        assert cluster_of(db).jobs == before + 1, "one count"
         assert len(db["reach"]) == 6

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import sempre
-from sempre.durable import check_files, vacuum
-from sempre.engine import Engine
+from sempre.api.stores import check_files, vacuum
 from sempre.storage.store import Store
 from tests.disks import FullDisk
+from tests.inside import engine_of
 from tests.property.programs import random_case
 from tests.property.test_stores import check_case
 from tests.spark.conftest import KIND
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 RULES = """
 .type Pair = [a: symbol, n: number]
@@ -33,7 +36,7 @@ any() :- reach(_, _).
 EDGES = [("a", "b"), ("b", "c"), ("c", "d")]
 
 
-def opened(path: Path | Store, spark: Any, **options: Any) -> sempre.Database:
+def opened(path: Path | Store, spark: SparkSession | None, **options: Any) -> sempre.Database:
     return sempre.Database(RULES, store=path, spark=spark, **({"place": "cluster"} | options))
 
 
@@ -41,7 +44,7 @@ def state(db: sempre.Database) -> dict[str, list[Any]]:
     return {name: sorted(db[name], key=repr) for name in db}
 
 
-def test_every_epoch_can_be_read_anywhere(spark: Any, tmp_path: Path) -> None:
+def test_every_epoch_can_be_read_anywhere(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "store"
     with opened(path, spark) as db:
         db.apply(insert={"edge": EDGES, "named": [(("x", 1), 0.5), (None, -0.0)]})
@@ -64,7 +67,7 @@ def test_every_epoch_can_be_read_anywhere(spark: Any, tmp_path: Path) -> None:
     check_files(path)
 
 
-def test_what_changes_without_spark_is_kept_as_always(spark: Any, tmp_path: Path) -> None:
+def test_what_changes_without_spark_is_kept_as_always(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "store"
     with opened(path, spark) as db:
         db.apply(insert={"edge": EDGES})
@@ -82,13 +85,13 @@ def test_what_changes_without_spark_is_kept_as_always(spark: Any, tmp_path: Path
 
 @pytest.mark.parametrize(("seed", "strategy"), [(3, "elastic"), (4, "dredc"), (9, "auto")])
 @pytest.mark.skipif(KIND == "connect", reason="other tests here are the sample on Connect")
-def test_random_programs_opened_at_any_place(spark: Any, tmp_path: Path, seed: int, strategy: str) -> None:
+def test_random_programs_opened_at_any_place(spark: SparkSession, tmp_path: Path, seed: int, strategy: str) -> None:
     rng = random.Random(seed)
-    places = ({"spark": spark, "place": "cluster"}, {"spark": spark, "memory": 1000}, {})
+    places: Sequence[dict[str, Any]] = ({"spark": spark, "place": "cluster"}, {"spark": spark, "memory": 1000}, {})
     check_case(random_case(rng), tmp_path, rng, (strategy,), places)
 
 
-def test_a_vacuum_keeps_the_tables_of_the_epochs_it_keeps(spark: Any, tmp_path: Path) -> None:
+def test_a_vacuum_keeps_the_tables_of_the_epochs_it_keeps(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "store"
     with opened(path, spark) as db:
         db.apply(insert={"edge": EDGES})
@@ -107,7 +110,7 @@ def test_a_vacuum_keeps_the_tables_of_the_epochs_it_keeps(spark: Any, tmp_path: 
     check_files(path)
 
 
-def test_damaged_tables_are_named(spark: Any, tmp_path: Path) -> None:
+def test_damaged_tables_are_named(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "store"
     with opened(path, spark) as db:
         db.apply(insert={"edge": EDGES})
@@ -125,12 +128,11 @@ def test_damaged_tables_are_named(spark: Any, tmp_path: Path) -> None:
         opened(path, spark)
 
 
-def test_no_room_at_any_step_of_a_commit(spark: Any, tmp_path: Path) -> None:
+def test_no_room_at_any_step_of_a_commit(spark: SparkSession, tmp_path: Path) -> None:
     path, disk = tmp_path / "store", FullDisk(1 << 60)
     with opened(Store(path, disk), spark) as db:
         db.apply(insert={"edge": EDGES})
-        before, engine = state(db), db._engine
-        assert isinstance(engine, Engine)
+        before, engine = state(db), engine_of(db)
         after, result = engine.evaluate({"edge": engine.backend.receive("edge", *codes(db, [("d", "e")]))}, {})
         journal = engine.journal
         assert journal is not None
@@ -164,7 +166,7 @@ def codes(db: sempre.Database, rows: list[tuple[str, str]]) -> tuple[list[Any], 
     return columns, len(rows)
 
 
-def test_what_a_dead_writer_left_is_removed(spark: Any, tmp_path: Path) -> None:
+def test_what_a_dead_writer_left_is_removed(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "store"
     with opened(path, spark) as db:
         db.apply(insert={"edge": EDGES})

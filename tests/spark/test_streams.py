@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +18,12 @@ import pytest
 import sempre
 from sempre.diagnostics import BackendError, DataError, SempreError, StateError
 from tests.spark.conftest import KIND
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sempre.spark.streams import BatchReport, Maintenance
+
 
 REACH = """
 .decl edge(x: symbol, y: symbol)
@@ -34,7 +40,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "stream" / "follow.py"
 class Source:
     """A folder of JSON files, each of which is a batch."""
 
-    def __init__(self, spark: Any, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
         self.folder = folder
         self.count = 0
@@ -49,20 +55,20 @@ class Source:
         self.count += 1
 
     def edges(self, sign: str, *pairs: str) -> None:
-        self.write(*({"relation": "edge", "operation": sign, "x": x, "y": y} for x, y in pairs))
+        self.write(*({"relation": "edge", "operation": sign, "x": x, "y": y} for x, y in map(tuple, pairs)))
 
-    def stream(self, schema: str = SCHEMA) -> Any:
+    def stream(self, schema: str = SCHEMA) -> DataFrame:
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         return reader.json(str(self.folder))
 
 
 @pytest.fixture
-def source(spark: Any, tmp_path: Path) -> Source:
+def source(spark: SparkSession, tmp_path: Path) -> Source:
     return Source(spark, tmp_path / "source")
 
 
 @pytest.fixture
-def db(spark: Any) -> Iterator[sempre.Database]:
+def db(spark: SparkSession) -> Iterator[sempre.Database]:
     with sempre.Database(REACH, spark=spark) as db:
         yield db
 
@@ -71,11 +77,17 @@ def pairs(db: sempre.Database, name: str = "reach") -> set[str]:
     return {"".join(row) for row in db[name]}
 
 
-def run(db: sempre.Database, stream: Any, folder: Path, **options: Any) -> Any:
+def run(db: sempre.Database, stream: DataFrame, folder: Path, **options: Any) -> Maintenance:
     """Apply all that the stream has now."""
     maintenance = db.maintain(stream, checkpoint=folder / "checkpoint", trigger=NOW, **options)
     assert maintenance.await_termination(120)
     return maintenance
+
+
+def progress_of(maintenance: Maintenance) -> BatchReport:
+    """How the last batch went."""
+    assert maintenance.last_progress is not None
+    return maintenance.last_progress
 
 
 def test_every_batch_is_an_epoch(db: sempre.Database, source: Source, tmp_path: Path) -> None:
@@ -94,10 +106,9 @@ def test_every_batch_is_an_epoch(db: sempre.Database, source: Source, tmp_path: 
     maintenance.process_available()
     assert (pairs(db), pairs(db, "blocked"), db.epoch) == ({"bc"}, {"c"}, 3)
     assert db.verify().ok
-    progress = maintenance.last_progress
+    progress = progress_of(maintenance)
     assert (progress.batch, progress.epoch, progress.rows) == (2, 3, 2)
-    assert maintenance.is_active
-    assert maintenance.exception() is None
+    assert (maintenance.is_active, maintenance.exception()) == (True, None)
     maintenance.stop()
     assert not maintenance.is_active
     assert maintenance.await_termination(1)
@@ -125,12 +136,14 @@ def test_a_stream_goes_on_where_it_stopped(db: sempre.Database, source: Source, 
     source.edges("+", "ab")
     run(db, source.stream(), tmp_path)
     source.edges("+", "bc")
-    assert run(db, source.stream(), tmp_path).last_progress.batch == 1
+    assert progress_of(run(db, source.stream(), tmp_path)).batch == 1
     assert (db.epoch, pairs(db)) == (2, {"ab", "ac", "bc"})
 
 
 @pytest.mark.skipif(KIND == "connect", reason="batches are always kept there: nothing is missing")
-def test_a_new_database_on_an_old_checkpoint(spark: Any, db: sempre.Database, source: Source, tmp_path: Path) -> None:
+def test_a_new_database_on_an_old_checkpoint(
+    spark: SparkSession, db: sempre.Database, source: Source, tmp_path: Path
+) -> None:
     source.edges("+", "ab")
     run(db, source.stream(), tmp_path)
     source.edges("+", "bc")
@@ -144,7 +157,7 @@ def test_a_new_database_on_an_old_checkpoint(spark: Any, db: sempre.Database, so
 
 
 def test_kept_batches_bring_a_new_database_up_to_date(
-    spark: Any, db: sempre.Database, source: Source, tmp_path: Path
+    spark: SparkSession, db: sempre.Database, source: Source, tmp_path: Path
 ) -> None:
     source.edges("+", "ab", "zz")
     source.edges("-", "zz")
@@ -196,9 +209,9 @@ def test_a_function_that_fails_keeps_its_epoch_from_happening(
 
 
 def test_what_is_wrong_with_a_stream_is_said_before_it_starts(
-    db: sempre.Database, source: Source, spark: Any, tmp_path: Path
+    db: sempre.Database, source: Source, spark: SparkSession, tmp_path: Path
 ) -> None:
-    def fails(text: str, stream: Any, **options: Any) -> None:
+    def fails(text: str, stream: DataFrame, **options: Any) -> None:
         with pytest.raises(SempreError, match=text):
             db.maintain(stream, checkpoint=tmp_path / "checkpoint", **options)
 
@@ -275,7 +288,7 @@ def test_a_function_may_stop_its_stream(db: sempre.Database, source: Source, tmp
     assert (db.epoch, pairs(db)) == (1, {"ab"})
 
 
-def test_the_example_is_killed_and_goes_on(spark: Any, where: list[str], tmp_path: Path) -> None:
+def test_the_example_is_killed_and_goes_on(spark: SparkSession, where: list[str], tmp_path: Path) -> None:
     """Killed after the first batch is told of, and started again: every batch once, in the feed and in the database."""
     source = Source(spark, tmp_path / "changes")
     for at in range(4):
@@ -317,7 +330,7 @@ def until(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.01)
 
 
-def test_a_store_commits_the_batch_with_the_epoch(spark: Any, source: Source, tmp_path: Path) -> None:
+def test_a_store_commits_the_batch_with_the_epoch(spark: SparkSession, source: Source, tmp_path: Path) -> None:
     """A batch that Spark delivers again, because it was killed before it noted the batch as done, is skipped."""
     source.edges("+", "ab", "bc")
     with sempre.Database(REACH, spark=spark, store=tmp_path / "store") as db:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -310,7 +311,7 @@ def test_a_closed_database_says_so(db: sempre.Database) -> None:
     with db:
         db.apply(insert={"edge": [("a", "b")]})
         view = db["edge"]
-    uses = [
+    uses: list[Callable[[], object]] = [
         lambda: db.apply(),
         lambda: db["edge"],
         lambda: db.epoch,
@@ -324,11 +325,12 @@ def test_a_closed_database_says_so(db: sempre.Database) -> None:
 
 
 def test_options_that_are_not_there() -> None:
-    for options in ({"strategy": "magic"}, {"semantics": "odd"}, {"place": "moon"}):
+    wrong: list[dict[str, Any]] = [{"strategy": "magic"}, {"semantics": "odd"}, {"place": "moon"}]
+    for options in wrong:
         with pytest.raises(sempre.SempreError):
-            sempre.Database(REACH, **options)  # type: ignore[arg-type]
+            sempre.Database(REACH, **options)
     with pytest.raises(TypeError):
-        sempre.Database(REACH, None)  # type: ignore[misc]
+        sempre.Database(REACH, None)  # type: ignore[call-arg]
 
 
 def test_loading_a_folder(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -58,7 +58,9 @@ def stopping_at(call: int, error: type[BaseException]) -> Iterator[list[int]]:
 
         return operation
 
-    with mock.patch.multiple(LocalBackend, **{name: stopping(getattr(LocalBackend, name)) for name in OPERATIONS}):
+    with ExitStack() as patches:
+        for name in OPERATIONS:
+            patches.enter_context(mock.patch.object(LocalBackend, name, stopping(getattr(LocalBackend, name))))
         yield calls
 
 

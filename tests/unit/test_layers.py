@@ -12,7 +12,6 @@ LAYERS = (  # top first; names in one row are independent of each other
     "__init__ __main__",
     "cli",
     "api",
-    "durable",
     "query explain network verify storage",
     "active",
     "spark",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import sempre
+from sempre.kernel.trace import RowSet
 from sempre.maintain.dredc import Counters
 from sempre.maintain.iterations import Level, Levels
 from tests.engine import STRATEGIES, unhurried
@@ -23,9 +25,11 @@ far(x, count : { reach(x, _) }) :- edge(x, _).
 """
 EDGES = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "c")]
 
+Make = Callable[[str], sempre.Database]
+
 
 @pytest.fixture
-def databases() -> Any:
+def databases() -> Iterator[Make]:
     opened: list[sempre.Database] = []
 
     def make(strategy: str) -> sempre.Database:
@@ -41,7 +45,7 @@ def databases() -> Any:
         db.close()
 
 
-def rows(db: sempre.Database, name: str, row: tuple[Any, ...]) -> Any:
+def rows(db: sempre.Database, name: str, row: tuple[Any, ...]) -> RowSet:
     columns, size = db._encode(name, [row])
     return db._backend.rows(name, columns, size)
 
@@ -58,7 +62,7 @@ def memory_of(db: sempre.Database, name: str) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_maintained_state_is_what_a_run_from_scratch_gives(strategy: str, databases: Any) -> None:
+def test_a_maintained_state_is_what_a_run_from_scratch_gives(strategy: str, databases: Make) -> None:
     found = databases(strategy).verify()
     assert found.ok
     assert found
@@ -68,7 +72,7 @@ def test_a_maintained_state_is_what_a_run_from_scratch_gives(strategy: str, data
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_fact_too_many_and_one_too_few_are_named(strategy: str, databases: Any) -> None:
+def test_a_fact_too_many_and_one_too_few_are_named(strategy: str, databases: Make) -> None:
     db = databases(strategy)
     versions = dict(db._engine.snapshot.versions)
     versions["reach"] = versions["reach"].adding(rows(db, "reach", ("d", "a"))).removing(rows(db, "reach", ("a", "b")))
@@ -84,7 +88,7 @@ def test_a_fact_too_many_and_one_too_few_are_named(strategy: str, databases: Any
 
 
 @pytest.mark.parametrize(("strategy", "what"), [("dredc", "nonrec"), ("dredc", "rec"), ("bfc", "nonrec")])
-def test_a_wrong_counter_is_named(strategy: str, what: str, databases: Any) -> None:
+def test_a_wrong_counter_is_named(strategy: str, what: str, databases: Make) -> None:
     db = databases(strategy)
     index, memory = memory_of(db, "reach")
     tallies = dict(getattr(memory, what))
@@ -98,7 +102,7 @@ def test_a_wrong_counter_is_named(strategy: str, what: str, databases: Any) -> N
 
 
 @pytest.mark.parametrize("strategy", ["counting", "elastic"])
-def test_a_wrong_iteration_is_named(strategy: str, databases: Any) -> None:
+def test_a_wrong_iteration_is_named(strategy: str, databases: Make) -> None:
     db = databases(strategy)
     index, memory = memory_of(db, "reach")
     first = memory.levels[0]
@@ -110,7 +114,7 @@ def test_a_wrong_iteration_is_named(strategy: str, databases: Any) -> None:
     assert difference.message.startswith("the count of `reach` in iteration 1 is wrong for 3 facts: reach(")
 
 
-def test_verifying_changes_nothing(databases: Any) -> None:
+def test_verifying_changes_nothing(databases: Make) -> None:
     db = databases("dredc")
     before = db._engine.snapshot
     assert db.verify()

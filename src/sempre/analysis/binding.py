@@ -7,7 +7,7 @@ or as the result of an aggregate. `bind` finds the least set of variables that t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from sempre.analysis.alternatives import literals_of
@@ -29,14 +29,7 @@ class Bound:
 
 def check_binding(draft: Draft) -> Draft:
     """Pass: report variables that nothing binds."""
-    diagnostics: list[Diagnostic] = []
-    faulty = set(draft.faulty)
-    for clause in draft.clauses:
-        found = list(clause_problems(clause))
-        diagnostics += found
-        if found:
-            faulty.add(clause.rule)
-    return replace(draft, faulty=frozenset(faulty)).report(diagnostics)
+    return draft.report_clauses((clause, list(clause_problems(clause))) for clause in draft.clauses)
 
 
 # ------------------------------------------------------------------------------------------------- binding

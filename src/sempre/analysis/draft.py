@@ -5,7 +5,7 @@ Every pass is a function from a draft to a draft. Nothing is changed in place; f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sempre.analysis.model import Fact, NormalRule, Relation, Stratum
@@ -56,6 +56,12 @@ class Draft:
     def report(self, found: Iterable[Diagnostic]) -> Draft:
         """This draft with more findings, each once."""
         return replace(self, diagnostics=tuple(dict.fromkeys((*self.diagnostics, *found))))
+
+    def report_clauses(self, problems: Iterable[tuple[Clause, Sequence[Diagnostic]]]) -> Draft:
+        """This draft with what was found in clauses; their rules are faulty where that is anything."""
+        found = [(clause.rule, finding) for clause, mine in problems for finding in mine]
+        faulty = self.faulty | {rule for rule, _ in found}
+        return replace(self, faulty=faulty).report(finding for _, finding in found)
 
     def open_rules(self) -> Iterator[Rule]:
         """The rules that need checks."""

@@ -63,14 +63,9 @@ class Typing:
 
 def check_types(draft: Draft) -> Draft:
     """Pass: report clashes of types, in the rules as they were written."""
-    diagnostics: list[Diagnostic] = []
-    faulty = set(draft.faulty)
-    for clause in draft.written:
-        found = infer(clause, draft.relations, draft.types).diagnostics
-        diagnostics += found
-        if found:
-            faulty.add(clause.rule)
-    return replace(draft, faulty=frozenset(faulty)).report(diagnostics)
+    return draft.report_clauses(
+        (clause, infer(clause, draft.relations, draft.types).diagnostics) for clause in draft.written
+    )
 
 
 def infer(clause: Clause, relations: Mapping[str, Relation], types: TypeTable) -> Typing:

@@ -16,9 +16,10 @@
 """
 
 from sempre.api.changes import ChangeSet, CycleChanges, Report
-from sempre.api.database import Database, Transaction
+from sempre.api.database import Database
 from sempre.api.options import peak_rss
 from sempre.api.program import Program
+from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View
 
 __all__ = ["ChangeSet", "CycleChanges", "Database", "Past", "Program", "Report", "Transaction", "View", "peak_rss"]

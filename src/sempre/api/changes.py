@@ -6,11 +6,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from sempre.active.engine import ActiveEngine
+from sempre.active.inference import Cycle
+from sempre.api.frames import Frames
+from sempre.api.intake import unknown
+from sempre.api.options import peak_rss
+from sempre.api.program import Program
+from sempre.api.views import stream_of, table_of
 from sempre.diagnostics import StateError
+from sempre.engine import Engine, EpochResult, Snapshot
+from sempre.maintain.strategy import Change, difference
+from sempre.places import CLUSTER, place_of
+from sempre.results import Decoder
+from sempre.storage.ondemand import OnDemand
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+SIDES = ("plus", "minus")
+FindChange = Callable[[str], Change | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +125,83 @@ class CycleChanges:
     removed: Mapping[str, pa.Table]
     plus: Mapping[str, int]
     minus: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSets:
+    """Makes the change sets of one database from what its engine found."""
+
+    program: Program
+    engine: Engine | ActiveEngine
+    decoder: Decoder
+    frames: Frames
+
+    def of_epoch(self, result: EpochResult, before: Snapshot, after: Snapshot, jobs: int = 0) -> ChangeSet:
+        """What an epoch changed between two states, and how it went; `jobs` are those of Spark that it took."""
+        relations = self.program.relations
+        changed = {name: change for name, change in result.changes.items() if name in relations}
+        change_of = self._change_of(changed, before, after)
+
+        def frame(changes: ChangeSet, name: str, hold: bool) -> DataFrame:
+            if name not in relations:
+                raise unknown(self.program, name)
+            return self.frames.of_change(relations[name], change_of(name), after.epoch, changes, hold)
+
+        added, removed = (self._tables(change_of, side) for side in SIDES)
+        streams = None
+        if any(place_of(change.plus) == CLUSTER for change in changed.values()):
+            streams = Streams(*(self._tables(change_of, side, stream_of) for side in SIDES))
+        return ChangeSet(added, removed, self._report(result, changed, jobs), frame, streams)
+
+    def of_cycle(self, cycle: Cycle) -> CycleChanges:
+        """What a cycle of active rules changed."""
+        added, removed = (self._tables(cycle.changes.get, side) for side in SIDES)
+        sizes = [{name: len(getattr(c, side)) for name, c in cycle.changes.items()} for side in SIDES]
+        return CycleChanges(cycle.number, cycle.absorbed, added, removed, *sizes)
+
+    def _report(self, result: EpochResult, changed: Mapping[str, Change], jobs: int) -> Report:
+        return Report(
+            result.seconds,
+            result.strategy,
+            result.placement,
+            sum(stratum.rounds for stratum in result.strata),
+            result.instances,
+            {name: len(change.plus) for name, change in changed.items()},
+            {name: len(change.minus) for name, change in changed.items()},
+            peak_rss(),
+            result.why,
+            tuple(asdict(stratum) for stratum in result.strata),
+            result.ignored_insertions,
+            result.ignored_deletions,
+            self.frames.by_position(),
+            jobs,
+        )
+
+    def _change_of(self, changed: Mapping[str, Change], before: Snapshot, after: Snapshot) -> FindChange:
+        """How to find the change of a relation.
+
+        Changes of relations that are evaluated on demand take both states to find: only then are they held on to.
+        """
+        engine = self.engine
+        if not isinstance(engine, Engine) or not engine.deferred:
+            return changed.get
+        states = (before, after)
+
+        def change_of(name: str) -> Change | None:
+            if name not in engine.deferred:
+                return changed.get(name)
+            return difference(engine.backend, *(engine.version(name, state) for state in states))
+
+        return change_of
+
+    def _tables(self, change_of: FindChange, side: str, show: Callable[..., Any] = table_of) -> Mapping[str, Any]:
+        """Arrow tables, or what `show` makes, of the rows that came (`plus`) or went (`minus`), for all relations."""
+        relations = self.program.relations
+
+        def table(name: str) -> Any:
+            change = change_of(name)
+            if change is None:
+                return self.decoder.table(relations[name], [np.empty(0, np.int64)] * relations[name].arity, 0)
+            return show(getattr(change, side), relations[name], self.decoder)
+
+        return OnDemand(relations, table)

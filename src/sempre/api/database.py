@@ -2,76 +2,37 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from sempre.active.engine import CYCLE_LIMIT, ActiveEngine
-from sempre.active.session import Session
-from sempre.analysis.model import Relation
-from sempre.backends.local import LocalBackend
-from sempre.diagnostics import DataError, StateError
-from sempre.engine import Engine, EpochResult, Progress, Snapshot
-from sempre.ingest import encode_rows
-from sempre.kernel.select import Selection
+from sempre.active.engine import ActiveEngine
+from sempre.api.changes import ChangeSet, CycleChanges
+from sempre.api.epochs import Epochs
+from sempre.api.intake import Coming
+from sempre.api.options import Options, check_options
+from sempre.api.program import Program
+from sempre.api.transaction import Transaction
+from sempre.api.views import Past, View, find
+from sempre.diagnostics import StateError
+from sempre.engine import Progress
 from sempre.lang.parser import parse_atom
-from sempre.maintain.strategy import Change, difference
-from sempre.modules.find import modularize
-from sempre.places import CLUSTER, place_of
-from sempre.results import Decoder
-from sempre.sizes import parse_size
-from sempre.storage.ondemand import OnDemand
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from sempre.active.explain import FactHistory
-    from sempre.active.inference import Cycle
-    from sempre.spark.border import Border
-    from sempre.spark.cluster.backend import SparkBackend
     from sempre.spark.operations import Operations
-    from sempre.spark.staying import Staying
     from sempre.spark.streams import BatchReport, Maintenance
-    from sempre.storage.keeper import Keeper
     from sempre.verify import Verification
-from sempre.api.changes import ChangeSet, CycleChanges, Report, Streams
-from sempre.api.intake import Coming, Intake, unknown
-from sempre.api.options import check_active, check_options, cluster_of, peak_rss, places_of, usable_modules
-from sempre.api.program import Program
-from sempre.api.views import Past, View, stream_of, table_of
 
 
-class Transaction:
-    """Collects the changes of one epoch; the last operation on a fact wins."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.operations: list[tuple[str, bool, list[np.ndarray[Any, Any]], int]] = []
-        self.changes: ChangeSet | None = None
-
-    def insert(self, relation: str, rows: Any) -> None:
-        """Insert rows when the transaction ends."""
-        self._add(relation, rows, insert=True)
-
-    def delete(self, relation: str, rows: Any) -> None:
-        """Delete rows when the transaction ends."""
-        self._add(relation, rows, insert=False)
-
-    def _add(self, relation: str, rows: Any, insert: bool) -> None:
-        columns, size = self._database._encode(relation, rows)
-        self.operations.append((relation, insert, columns, size))
-
-
-class Database:
+class Database(Epochs):
     """The relations of a program, kept up to date.
 
     Parameters
@@ -116,42 +77,11 @@ class Database:
     ) -> None:
         check_options(strategy, place, semantics)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
-        self.program = program.under(semantics)
-        self._spark = spark
-        self._made_border: Border | None = None
-        is_active = self.program.checked.semantics == "active"
-        parts = modularize(self.program.checked, usable_modules(modules, is_active, place))
-        checked = parts.program
-        self._backend = LocalBackend(checked, threads)
-        self._decoder = Decoder(self._backend.values, checked.types)
-        self._engine: Engine | ActiveEngine
-        self._session: Session | None = None
-        self._cluster: SparkBackend | None = None
-        if is_active:
-            check_active(strategy, place, cycles)
-            limit = CYCLE_LIMIT if cycles is None else cycles
-            self._engine = ActiveEngine(checked, self._backend, self._decoder, limit, progress)
-            self._engine.memory = parse_size(memory) or self._engine.memory
-            self._session = Session(self._engine)
-        else:
-            self._cluster = cluster_of(checked, spark, place, self._backend)
-            several = places_of(parts, self._backend, self._cluster, place, memory)
-            main: Any = self._cluster if several is not None and place == "cluster" else self._backend
-            self._engine = Engine(
-                checked, main, strategy, progress, parts.modules, deferred=parts.deferred, several=several
-            )
-        engine = self._engine if isinstance(self._engine, Engine) else None
-        self._intake = Intake(self.program, self._backend, self._border, self._cluster, engine)
-        # Epochs come one after the other, also from streams; readers never wait: a snapshot does not change.
-        self._writing = threading.RLock()
+        options = Options(strategy, modules, place, threads, memory, cycles, progress)
+        super().__init__(program.under(semantics), spark, options)
         self._streams: list[Maintenance] = []
-        self._shown: list[Any] = []
-        self._closed = False
-        self._keeper: Keeper | None = None
-        self._options = {"strategy": strategy, "modules": modules, "place": place, "threads": threads, "memory": memory}
         if store is not None:
-            self._stratified("a store")
-            from sempre.durable import attach
+            from sempre.api.stores import attach
 
             self._keeper = attach(self, store, epoch, migrate)
 
@@ -176,20 +106,11 @@ class Database:
             tables = read_inputs(self.program.checked, Path(directory))
         return self.materialise(tables) if self._engine.snapshot.epoch < 0 else self.apply(insert=tables)
 
-    def _staying(self) -> Staying | None:
-        """Who decides what of an input stays on the cluster, if anything can."""
-        return self._intake.staying()
-
     def materialise(self, tables: Mapping[str, Any] | None = None) -> ChangeSet:
         """Epoch 0: the program's own facts, and these tables. Can only be the first thing that happens."""
         self._open()
         with self._writing:
             return self._materialise(tables or {})
-
-    def _materialise(self, tables: Mapping[str, Any]) -> ChangeSet:
-        if self._engine.snapshot.epoch >= 0:
-            raise StateError("the database is materialized already", hint="Use apply() for further facts.")
-        return self._apply(self._intake.with_program_facts(self._intake.take(tables)), Coming())
 
     def apply(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
         """One epoch: delete, then insert; all of it or, if anything fails, nothing.
@@ -211,7 +132,7 @@ class Database:
         coming, going = self._intake.take(insert or {}), self._intake.take(delete or {})
         try:
             after, result = engine.evaluate(*self._rows(coming, going))
-            return self._change_set(result, before, after)
+            return self._changes.of_epoch(result, before, after)
         finally:
             engine.snapshot = before
 
@@ -220,142 +141,11 @@ class Database:
         """Collect insertions and deletions, applied as one epoch at the end; an exception leaves nothing behind."""
         self._open()
         self._materialized()
-        transaction = Transaction(self)
+        transaction = Transaction(self._encode)
         yield transaction
         with self._writing:
-            insert, delete = self._last_wins(transaction.operations)
+            insert, delete = self._intake.last_wins(transaction.operations)
             transaction.changes = self._finish(insert, delete)
-
-    def _last_wins(self, operations: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Rows to insert and to delete, when the last operation on each row decides."""
-        backend = self._backend
-        backend.fit({name: columns for name, _, columns, _ in operations})
-        insert: dict[str, Any] = {}
-        delete: dict[str, Any] = {}
-        for name, is_insert, columns, size in operations:
-            rows = backend.rows(name, columns, size)
-            target, other = (insert, delete) if is_insert else (delete, insert)
-            target[name] = backend.union([target[name], rows]) if name in target else rows
-            if name in other:
-                other[name] = backend.difference(other[name], backend.version(rows))
-        return insert, delete
-
-    def _apply(
-        self,
-        insert: Coming,
-        delete: Coming,
-        batch: tuple[str, int] | None = None,
-        publish: Callable[[int, ChangeSet], None] | None = None,
-    ) -> ChangeSet:
-        """One epoch."""
-        with self._writing:
-            return self._finish(*self._rows(insert, delete), batch, publish)
-
-    def _rows(self, insert: Coming, delete: Coming) -> tuple[dict[str, Any], dict[str, Any]]:
-        self._intake.fit(insert)
-        if not self._is_running and self._engine.is_empty:
-            self._engine.reset()
-        return self._intake.rows(insert), self._intake.rows(delete)
-
-    def _finish(
-        self,
-        plus: Mapping[str, Any],
-        minus: Mapping[str, Any],
-        batch: tuple[str, int] | None = None,
-        publish: Callable[[int, ChangeSet], None] | None = None,
-    ) -> ChangeSet:
-        """One epoch; `publish` sees what it changes before anybody else, and if it raises, there is no epoch."""
-        self._idle()
-        engine, before = self._engine, self._engine.snapshot
-        jobs = self._jobs()
-        made: list[ChangeSet] = []
-
-        def before_commit(after: Snapshot, result: EpochResult) -> None:
-            made.append(self._change_set(result, before, after, self._jobs() - jobs))
-            if publish is not None:
-                publish(after.epoch, made[0])
-
-        if isinstance(engine, Engine):
-            engine.apply(plus, minus, batch, before_commit)
-            return made[0]
-        return self._change_set(engine.apply(plus, minus), before, engine.snapshot)
-
-    def _tables(
-        self, change_of: Callable[[str], Change | None], side: str, show: Callable[..., Any] = table_of
-    ) -> Mapping[str, Any]:
-        """Arrow tables, or what `show` makes, of the rows that came (`plus`) or went (`minus`), for all relations."""
-        relations = self.program.relations
-
-        def table(name: str) -> Any:
-            change = change_of(name)
-            if change is None:
-                return self._decoder.table(relations[name], [np.empty(0, np.int64)] * relations[name].arity, 0)
-            return show(getattr(change, side), relations[name], self._decoder)
-
-        return OnDemand(relations, table)
-
-    def _change_of(
-        self, changed: Mapping[str, Change], before: Snapshot, after: Snapshot
-    ) -> Callable[[str], Change | None]:
-        """How to find the change of a relation.
-
-        Changes of relations that are evaluated on demand take both states to find: only then are they held on to.
-        """
-        engine = self._engine
-        if not isinstance(engine, Engine) or not engine.deferred:
-            return changed.get
-        states = (before, after)
-
-        def change_of(name: str) -> Change | None:
-            if name not in engine.deferred:
-                return changed.get(name)
-            return difference(engine.backend, *(engine.version(name, state) for state in states))
-
-        return change_of
-
-    def _jobs(self) -> int:
-        """How many Spark jobs there have been."""
-        return 0 if self._cluster is None else self._cluster.jobs
-
-    def _change_set(self, result: EpochResult, before: Snapshot, after: Snapshot, jobs: int = 0) -> ChangeSet:
-        relations = self.program.relations
-        changed = {name: change for name, change in result.changes.items() if name in relations}
-        report = Report(
-            result.seconds,
-            result.strategy,
-            result.placement,
-            sum(stratum.rounds for stratum in result.strata),
-            result.instances,
-            {name: len(change.plus) for name, change in changed.items()},
-            {name: len(change.minus) for name, change in changed.items()},
-            peak_rss(),
-            result.why,
-            tuple(asdict(stratum) for stratum in result.strata),
-            result.ignored_insertions,
-            result.ignored_deletions,
-            self._made_border.by_position() if self._made_border else (),
-            jobs,
-        )
-        change_of = self._change_of(changed, before, after)
-
-        def frame(changes: ChangeSet, name: str, hold: bool) -> Any:
-            if name not in relations:
-                raise self._unknown(name)
-            change = change_of(name)
-            if self._cluster is not None and change is not None and place_of(change.plus) == CLUSTER:
-                if hold:
-                    self._shown.append(change)
-                rows = {"added": change.plus, "removed": change.minus}
-                versions = {word: self._cluster.version(side) for word, side in rows.items()}
-                frames = {word: self._cluster.frame(relations[name], side) for word, side in versions.items()}
-                return self._border().cluster_changes(relations[name], after.epoch, frames)
-            return self._border().changes_frame(relations[name], after.epoch, changes)
-
-        added, removed = (self._tables(change_of, side) for side in ("plus", "minus"))
-        streams = None
-        if any(place_of(change.plus) == CLUSTER for change in changed.values()):
-            streams = Streams(*(self._tables(change_of, side, stream_of) for side in ("plus", "minus")))
-        return ChangeSet(added, removed, report, frame, streams)
 
     # ------------------------------------------------------------------------- active rules, in the background
 
@@ -384,12 +174,7 @@ class Database:
         coming = self._intake.take(insert or {})
         coming = self._intake.with_program_facts(coming) if first else coming
         rows = self._rows(coming, self._intake.take(delete or {}))
-        session.start(*rows, None if watch is None else lambda cycle: watch(self._cycle_changes(cycle)))
-
-    def _cycle_changes(self, cycle: Cycle) -> CycleChanges:
-        added, removed = (self._tables(cycle.changes.get, side) for side in ("plus", "minus"))
-        sizes = [{name: len(getattr(c, side)) for name, c in cycle.changes.items()} for side in ("plus", "minus")]
-        return CycleChanges(cycle.number, cycle.absorbed, added, removed, *sizes)
+        session.start(*rows, None if watch is None else lambda cycle: watch(self._changes.of_cycle(cycle)))
 
     def interrupt(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> None:
         """Change the input while inference runs: absorbed at the next cycle boundary, as if it had always been so."""
@@ -407,7 +192,7 @@ class Database:
         self._open()
         before = self._engine.snapshot
         result = self._active().wait()
-        return self._change_set(result, before, self._engine.snapshot)
+        return self._changes.of_epoch(result, before, self._engine.snapshot)
 
     @property
     def cycle(self) -> int:
@@ -442,33 +227,12 @@ class Database:
         columns = constant_row(atom, relation, self._encode_constants)
         return history(self._engine, relation.name, self._backend.rows(relation.name, columns, 1))
 
-    def _active(self) -> Session:
-        if self._session is None:
-            raise StateError(
-                "this database has no cycles: its rules are stratified",
-                hint='Use `Database(program, semantics="active")`.',
-            )
-        return self._session
-
-    def _stratified(self, what: str) -> Engine:
-        if not isinstance(self._engine, Engine):
-            raise StateError(f"{what} is for stratified rules", hint='Leave `semantics="active"` out.')
-        return self._engine
-
-    @property
-    def _is_running(self) -> bool:
-        return self._session is not None and self._session.is_open
-
-    def _idle(self) -> None:
-        if self._is_running:
-            raise StateError("inference is running", hint="Use interrupt() for changes, or wait() for its end.")
-
     # -------------------------------------------------------------------------------------------------- store
 
     @staticmethod
     def open(store: Any, *, epoch: int | None = None, **options: Any) -> Database:
         """The database in a store, with the program that is in it; at an earlier epoch, it is only read."""
-        from sempre.durable import stored_text
+        from sempre.api.stores import stored_text
 
         return Database(Program(*stored_text(store, epoch)), store=store, epoch=epoch, **options)
 
@@ -486,7 +250,7 @@ class Database:
         self._open()
         if self._keeper is None:
             raise StateError("only a database with a store has past epochs", hint="Use `Database(program, store=...)`.")
-        return Database.open(self._keeper.store.path, epoch=epoch, spark=self._spark, **self._options)
+        return Database.open(self._keeper.store.path, epoch=epoch, spark=self._spark, **self._options.to_open())
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -513,20 +277,7 @@ class Database:
             raise self._unknown(atom.relation)
         relation = self.program.relations[atom.relation]
         self._materialized()
-        return answer(atom, relation, partial(self._find, relation.name), self._encode_constants, self._decoder)
-
-    def _find(self, name: str, selection: Selection) -> Any:
-        """The selected rows; from the store's files, where the relation has not been read yet."""
-        found = self._keeper.search(name, selection, self._engine.snapshot) if self._keeper else None
-        if found is not None:
-            return found
-        version = self._version(name)
-        if place_of(version) == CLUSTER:
-            from sempre.spark.cluster.outgoing import selected
-
-            rows = selected(version, selection)
-            return self._backend.receive(name, rows.columns(), len(rows))
-        return selection.of(version.rows())
+        return answer(atom, relation, partial(find, self, relation.name), self._encode_constants, self._decoder)
 
     def verify(self) -> Verification:
         """Compare facts and counters with a run from scratch; `.ok`, or `.differences` with what is wrong."""
@@ -536,11 +287,6 @@ class Database:
         self._materialized()
         with self._writing:
             return verify(self._engine, self._decoder)
-
-    def _encode_constants(self, relation: Relation, column: int, value: Any) -> int:
-        from sempre.ingest import encode_value
-
-        return encode_value(relation, column, value, self._backend.values, self.program.checked.types)
 
     def register_views(self, *names: str, prefix: str = "") -> list[str]:
         """Make relations temporary views of the Spark session, so that `spark.sql` can use them.
@@ -645,22 +391,7 @@ class Database:
         size = sum(given.inserts.size for given in operations.values())
         return BatchReport(batch[1], epoch, size, time.perf_counter() - started, report.added, report.removed)
 
-    # -------------------------------------------------------------------------------------------------- inside
-
-    def _frame(self, view: View) -> DataFrame:
-        """A DataFrame of a relation: the cluster's own files where they are there already."""
-        version = self._version(view.name)
-        if self._cluster is not None and place_of(version) == CLUSTER:
-            self._shown.append(version)  # its files stay as long as the database
-            return self._border().restored(view.relation, self._cluster.frame(view.relation, version))
-        return self._border().frame(view.relation, view.to_arrow())
-
-    def _border(self) -> Border:
-        if self._made_border is None:
-            from sempre.spark.border import Border
-
-            self._made_border = Border(self._spark, self.program.checked)
-        return self._made_border
+    # --------------------------------------------------------------------------------------------------- end
 
     def close(self) -> None:
         """Stop streams, give back threads and memory; the database cannot be used afterwards."""
@@ -682,39 +413,3 @@ class Database:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _open(self) -> None:
-        if self._closed:
-            raise StateError("the database is closed")
-
-    def _materialized(self) -> None:
-        """Make sure that epoch 0 has happened."""
-        self._open()
-        if self._engine.snapshot.epoch < 0 and not self._is_running:
-            with self._writing:  # another thread may have been quicker
-                if self._engine.snapshot.epoch < 0:
-                    self._materialise({})
-
-    def _version(self, name: str) -> Any:
-        self._open()
-        engine = self._engine
-        return engine.version(name) if isinstance(engine, Engine) else engine.snapshot.versions[name]
-
-    def _unknown(self, name: str) -> DataError:
-        return unknown(self.program, name)
-
-    def _encode(self, name: str, rows: Any) -> tuple[list[Any], int]:
-        return self._intake.encode(name, rows)
-
-    def _contains(self, relation: Relation, row: object, version: Any = None) -> bool:
-        try:
-            columns, size = encode_rows(relation, [row], self._backend.values, self.program.checked.types)
-        except DataError:
-            return False
-        version = self._version(relation.name) if version is None else version
-        rows = self._backend.rows(relation.name, columns, size)
-        place = place_of(version)
-        if place == "driver":
-            return bool(version.contains(rows).all())
-        places = self._stratified("the cluster").places
-        return len(places.backends[place].intersection(places.bring_rows(relation.name, rows, place), version)) > 0

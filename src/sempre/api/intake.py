@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Columns of codes, and how many rows they have.
 Encoded: TypeAlias = "tuple[list[np.ndarray[Any, Any]], int]"
+# A relation, whether rows are inserted, and the rows.
+Operation: TypeAlias = "tuple[str, bool, list[np.ndarray[Any, Any]], int]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,20 @@ class Intake:
                 there = self.cluster.union([there, brought])
             found[name] = there
         return found
+
+    def last_wins(self, operations: Sequence[Operation]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Rows to insert and to delete, when the last operation on each row decides."""
+        backend = self.backend
+        backend.fit({name: columns for name, _, columns, _ in operations})
+        insert: dict[str, Any] = {}
+        delete: dict[str, Any] = {}
+        for name, is_insert, columns, size in operations:
+            rows = backend.rows(name, columns, size)
+            target, other = (insert, delete) if is_insert else (delete, insert)
+            target[name] = backend.union([target[name], rows]) if name in target else rows
+            if name in other:
+                other[name] = backend.difference(other[name], backend.version(rows))
+        return insert, delete
 
 
 def unknown(program: Program, name: str) -> DataError:

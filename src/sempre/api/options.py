@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, StateError
-from sempre.engine import STRATEGIES
+from sempre.engine import STRATEGIES, Progress
 from sempre.modules.find import Parts, wanted_kinds
 from sempre.places import Places
 from sempre.sizes import parse_size
@@ -19,6 +20,23 @@ if TYPE_CHECKING:
     from sempre.spark.cluster.backend import SparkBackend
 
 PLACES = ("auto", "driver", "workers", "cluster")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The expert knobs of a database, and who is told of progress."""
+
+    strategy: str
+    modules: str | Iterable[str]
+    place: str
+    threads: int | None
+    memory: str | int | None
+    cycles: int | None = None
+    progress: Callable[[Progress], None] | None = None
+
+    def to_open(self) -> dict[str, Any]:
+        """Those that another state of the same database is opened with."""
+        return {name: getattr(self, name) for name in ("strategy", "modules", "place", "threads", "memory")}
 
 
 def check_options(strategy: str, place: str, semantics: str | None) -> None:

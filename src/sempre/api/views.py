@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import Relation
+from sempre.diagnostics import DataError
+from sempre.ingest import encode_rows
+from sempre.kernel.select import Selection
 from sempre.places import CLUSTER, place_of
 from sempre.results import Decoder
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from sempre.api.database import Database
+    from sempre.api.epochs import Epochs
 
 
 def table_of(rows: Any, relation: Relation, decoder: Decoder) -> pa.Table:
@@ -34,10 +37,41 @@ def stream_of(rows: Any, relation: Relation, decoder: Decoder) -> pa.Table | pa.
     return table_of(rows, relation, decoder)
 
 
+def contains(database: Epochs, version_of: Callable[[str], Any], relation: Relation, row: object) -> bool:
+    """Whether a relation has a row, in the version that is asked for; what cannot be a row of it is not there."""
+    backend = database._backend
+    try:
+        columns, size = encode_rows(relation, [row], backend.values, database.program.checked.types)
+    except DataError:
+        return False
+    version = version_of(relation.name)
+    rows = backend.rows(relation.name, columns, size)
+    place = place_of(version)
+    if place == "driver":
+        return bool(version.contains(rows).all())
+    places = database._stratified("the cluster").places
+    return len(places.backends[place].intersection(places.bring_rows(relation.name, rows, place), version)) > 0
+
+
+def find(database: Epochs, name: str, selection: Selection) -> Any:
+    """The selected rows; from the store's files, where the relation has not been read yet."""
+    keeper = database._keeper
+    found = keeper.search(name, selection, database._engine.snapshot) if keeper else None
+    if found is not None:
+        return found
+    version = database._version(name)
+    if place_of(version) == CLUSTER:
+        from sempre.spark.cluster.outgoing import selected
+
+        rows = selected(version, selection)
+        return database._backend.receive(name, rows.columns(), len(rows))
+    return selection.of(version.rows())
+
+
 class View:
     """One relation of a database, as of the last epoch, or of a cycle of its run."""
 
-    def __init__(self, database: Database | Past, relation: Relation) -> None:
+    def __init__(self, database: Epochs | Past, relation: Relation) -> None:
         self._database = database
         self.relation = relation
 
@@ -87,7 +121,7 @@ class View:
 class Past(Mapping[str, View]):
     """The relations of an active database as they were after one of its cycles, to read like a database."""
 
-    def __init__(self, database: Database, chains: Mapping[str, Any], cycle: int) -> None:
+    def __init__(self, database: Epochs, chains: Mapping[str, Any], cycle: int) -> None:
         self._database = database
         self._decoder = database._decoder
         self._chains = chains
@@ -114,7 +148,7 @@ class Past(Mapping[str, View]):
         return self._versions[name]
 
     def _contains(self, relation: Relation, row: object) -> bool:
-        return self._database._contains(relation, row, self._version(relation.name))
+        return contains(self._database, self._version, relation, row)
 
     def _frame(self, view: View) -> DataFrame:
         return self._database._border().frame(view.relation, view.to_arrow())

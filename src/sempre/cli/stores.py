@@ -80,7 +80,7 @@ def apply(options: argparse.Namespace) -> int:
 
 def whatif(options: argparse.Namespace) -> int:
     """Apply changes to a copy that is forgotten."""
-    from sempre.durable import detached
+    from sempre.api.stores import detached
 
     with _opened(options) as database:
         detached(database)
@@ -142,7 +142,7 @@ def _print_table(table: Any) -> None:
 
 def verify(options: argparse.Namespace) -> int:
     """Check every file, then compare with a run from scratch."""
-    from sempre.durable import check_files, first_difference, repair
+    from sempre.api.stores import check_files, first_difference, repair
 
     check_files(options.store)
     with _opened(options) as database:
@@ -179,7 +179,7 @@ def history(options: argparse.Namespace) -> int:
 
 def vacuum(options: argparse.Namespace) -> int:
     """Drop past epochs."""
-    from sempre.durable import vacuum as clean
+    from sempre.api.stores import vacuum as clean
 
     freed, left = clean(options.store, options.keep)
     print(f"freed {freed:,} bytes, {left:,} left")
@@ -189,7 +189,7 @@ def vacuum(options: argparse.Namespace) -> int:
 def migrate(options: argparse.Namespace) -> int:
     """Bring a store over to another program."""
     from sempre.api import Database
-    from sempre.durable import program_differences
+    from sempre.api.stores import program_differences
     from sempre.storage.store import Store
 
     store = Store(options.store)

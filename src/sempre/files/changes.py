@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Kind, Relation, Type
-from sempre.diagnostics import DataError, Diagnostic, SempreError, Span
+from sempre.diagnostics import DataError, Diagnostic, Findings, SempreError, Span
 from sempre.files.columns import RANGES, concat, table_of, unit_table
 from sempre.files.options import Endpoint
 from sempre.files.read import missing_file, read_bytes, read_endpoint
@@ -68,17 +68,12 @@ def change_files(checked: CheckedProgram, folder: Path) -> tuple[list[ChangeFile
 def _read_folder(checked: CheckedProgram, folder: Path) -> Epoch:
     files, found = change_files(checked, folder)
     parts: dict[str, dict[str, list[pa.Table]]] = {"insert": {}, "delete": {}}
-    sources: dict[str, str] = {}
+    findings = Findings(found)
     for file in files:
-        try:
+        with findings.gathered(SempreError):
             table = read_endpoint(file.endpoint, file.relation, folder, checked.types)
-        except SempreError as error:
-            found += error.diagnostics
-            sources |= error.sources
-            continue
-        parts[file.word].setdefault(file.relation.name, []).append(table)
-    if found:
-        raise DataError(found, sources)
+            parts[file.word].setdefault(file.relation.name, []).append(table)
+    findings.check()
     insert, delete = (
         {name: concat(checked.relations[name], tables) for name, tables in parts[word].items()}
         for word in ("insert", "delete")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Relation, Type
-from sempre.diagnostics import DataError, Diagnostic, ProgramError, SempreError, Span
+from sempre.diagnostics import DataError, Diagnostic, Findings, ProgramError, SempreError, Span
 from sempre.files.columns import concat
 from sempre.files.foreign import read_json, read_parquet
 from sempre.files.options import Endpoint, check_directives, input_endpoint
@@ -29,23 +29,18 @@ def read_inputs(checked: CheckedProgram, facts_dir: str | Path) -> dict[str, pa.
     bad_options = [finding for finding in check_directives(checked, spark=False) if finding.severity == "error"]
     if bad_options:
         raise ProgramError(bad_options, checked.sources)
-    found: list[Diagnostic] = []
-    sources: dict[str, str] = {}
+    findings = Findings()
     tables: dict[str, pa.Table] = {}
     stdin = Stdin()
     for relation in checked.relations.values():
         parts = []
         for directive in relation.inputs:
             endpoint = input_endpoint(relation, directive)
-            try:
+            with findings.gathered(SempreError):
                 parts.append(read_endpoint(endpoint, relation, Path(facts_dir), checked.types, stdin))
-            except SempreError as error:
-                found += error.diagnostics
-                sources |= error.sources
         if relation.inputs:
             tables[relation.name] = concat(relation, parts)
-    if found:
-        raise DataError(found, sources)
+    findings.check()
     return tables
 
 

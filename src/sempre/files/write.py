@@ -23,7 +23,7 @@ RULE = b"===============\n"
 
 
 class Changes(Protocol):
-    """What `write_changes` needs of a set of changes."""
+    """What writing a set of changes needs of it."""
 
     @property
     def added(self) -> Mapping[str, pa.Table]: ...

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic, StateError
+from sempre.files.write import Changes
 from sempre.plan.backend import Rows
 from sempre.spark.frames import chosen_columns, from_frame, restored, to_frame
-from sempre.spark.sinks import Changes, changes_frame, changes_table
+from sempre.spark.sinks import changes_frame, changes_table
 from sempre.spark.sources import Inputs, read_inputs
 from sempre.spark.staying import Arriving, Staying
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation
-from sempre.diagnostics import DataError, Diagnostic, Span
+from sempre.diagnostics import DataError, Diagnostic, Findings, Span
 from sempre.files.columns import RANGES, concat
 from sempre.files.options import TextFormat
 from sempre.files.read import unpacked
@@ -99,18 +99,13 @@ def read_whole(spark: SparkSession, path: str, shown: str, relation: Relation, p
     if sum(file["length"] for file in sizes) > MOST_BYTES:
         raise too_large(spark, path, shown)
     contents = files_df.select("path", "content").toArrow().to_pylist()
-    found: list[Diagnostic] = []
-    sources: dict[str, str] = {}
+    findings = Findings()
     tables = []
     for file in sorted(contents, key=lambda file: str(file["path"])):
         name = shown if len(contents) == 1 else file["path"].removeprefix("file:")
-        try:
+        with findings.gathered():
             tables.append(parse(unpacked(file["content"], name), name))
-        except DataError as error:
-            found += error.diagnostics
-            sources |= error.sources
-    if found:
-        raise DataError(found, sources)
+    findings.check()
     return concat(relation, tables)
 
 

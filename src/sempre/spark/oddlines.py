@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from sempre.analysis.model import Relation, Type
-from sempre.diagnostics import DataError, Diagnostic
+from sempre.diagnostics import Findings
 from sempre.files.columns import concat
 from sempre.files.options import TextFormat
 from sempre.files.scan import scan_lines
@@ -78,18 +78,13 @@ class TextSource:
             so_far = lines.get(block[FILE], 0)
             before[block[FILE], block[BLOCK]] = so_far - block["first"]
             lines[block[FILE]] = so_far + block["lines"]
-        found: list[Diagnostic] = []
-        sources: dict[str, str] = {}
+        findings = Findings()
         tables = []
         for file in sorted(lines):
             mine = [(before[line[FILE], line[BLOCK]] + line[ROW] + 1, line[RAW]) for line in odd if line[FILE] == file]
             numbered = [(at, raw.removeprefix(BOM) if at == 1 else raw) for at, raw in mine]
             name = self.shown if len(lines) == 1 else unquote(file).removeprefix("file:").replace("///", "/", 1)
-            try:
+            with findings.gathered():
                 tables.append(scan_lines(numbered, self.relation, self.layout, name, self.types))
-            except DataError as error:
-                found += error.diagnostics
-                sources |= error.sources
-        if found:
-            raise DataError(found, sources)
+        findings.check()
         return concat(self.relation, tables)

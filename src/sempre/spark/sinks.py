@@ -16,6 +16,7 @@ import pyarrow as pa
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import DataError, Diagnostic, Span
 from sempre.files.options import Endpoint, output_endpoint
+from sempre.files.write import Changes
 from sempre.spark.failures import writing
 from sempre.spark.sources import is_url
 
@@ -24,16 +25,6 @@ if TYPE_CHECKING:
 
 EPOCH, CHANGE = "_epoch", "_change"
 ADDED, REMOVED = "added", "removed"
-
-
-class Changes(Protocol):
-    """What `changes_table` needs of a set of changes."""
-
-    @property
-    def added(self) -> Mapping[str, pa.Table]: ...
-
-    @property
-    def removed(self) -> Mapping[str, pa.Table]: ...
 
 
 class FramedChanges(Protocol):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Kind, Relation
-from sempre.diagnostics import DataError, Diagnostic, Span
+from sempre.diagnostics import DataError, Findings, Span
 from sempre.files.changes import Epoch, change_files
 from sempre.files.columns import concat
 from sempre.files.foreign import read_json
@@ -187,8 +187,6 @@ def read_inputs(spark: SparkSession, checked: CheckedProgram, folder: str, stayi
 
 def read_all(reader: Reader, work: Sequence[tuple[Relation, Endpoint]]) -> list[tuple[Parts, dict[str, Any]]]:
     """What is at all of these places, read several at a time; raises once, with what is wrong at any."""
-    found: list[Diagnostic] = []
-    sources: dict[str, str] = {}
 
     def read(relation: Relation, endpoint: Endpoint) -> tuple[Parts, dict[str, Any]] | DataError:
         try:
@@ -202,12 +200,11 @@ def read_all(reader: Reader, work: Sequence[tuple[Relation, Endpoint]]) -> list[
     finally:
         if reader.staying is None:
             jobs.close()
+    findings = Findings()
     for outcome in outcomes:
         if isinstance(outcome, DataError):
-            found += outcome.diagnostics
-            sources |= outcome.sources
-    if found:
-        raise DataError(found, sources)
+            findings.add(outcome)
+    findings.check()
     return [outcome for outcome in outcomes if not isinstance(outcome, DataError)]
 
 
@@ -216,16 +213,12 @@ def read_change_folder(
 ) -> Epoch:
     """The epoch of a change folder, read by Spark; raises once, with what is wrong in every file."""
     files, found = change_files(checked, folder)
-    sources: dict[str, str] = {}
+    findings = Findings(found)
     parts: list[tuple[Parts, dict[str, Any]]] = []
-    try:
+    with findings.gathered():
         reader = Reader(spark, checked, str(folder), staying)
         parts = read_all(reader, [(file.relation, file.endpoint) for file in files])
-    except DataError as error:
-        found += error.diagnostics
-        sources = dict(error.sources)
-    if found:
-        raise DataError(found, sources)
+    findings.check()
     sides: dict[str, dict[str, list[Parts]]] = {"insert": {}, "delete": {}}
     for file, (part, _) in zip(files, parts, strict=True):
         sides[file.word].setdefault(file.relation.name, []).append(part)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from sempre.spark.sinks import Changes
+    from sempre.files.write import Changes
 
 POLL_SECONDS = 0.2
 # What `foreachBatch` hands to a query that has been told to stop.

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import sempre
-from sempre.active import session
+from sempre.active.engine import TIMELINE
 from sempre.diagnostics import DataError, ProgramError, StateError
+from tests.inside import active_of, session_of
 
 # Trouble spreads along links that are assumed up; a link that is reported down stops it, and is forgotten.
 RULES = """
@@ -123,7 +125,7 @@ def test_an_interrupt_is_absorbed_at_the_next_boundary(db: sempre.Database) -> N
 
 def test_an_interrupt_after_the_end_makes_it_go_on(db: sempre.Database) -> None:
     db.start(insert={"link": LINE[:2], "sick": [(1,)]})
-    thread = db._session._thread  # type: ignore[union-attr]
+    thread = session_of(db)._thread
     if thread is not None:
         thread.join(30)
     db.interrupt(insert={"link": LINE[2:4]})
@@ -250,7 +252,7 @@ def test_giving_up_leaves_the_last_epoch(db: sempre.Database, monkeypatch: pytes
             raise KeyboardInterrupt
         joined(thread, timeout)
 
-    monkeypatch.setattr(session.threading.Thread, "join", join)
+    monkeypatch.setattr(threading.Thread, "join", join)
     with pytest.raises(KeyboardInterrupt):
         db.wait()
     monkeypatch.undo()
@@ -283,9 +285,10 @@ def test_closing_ends_a_run() -> None:
 
 def test_verify_finds_a_wrong_record(db: sempre.Database) -> None:
     db.apply(insert={"link": LINE[:3], "sick": [(1,)]})
-    engine: Any = db._engine
-    chains = engine.timeline.chains
+    engine = active_of(db)
     rows = db._backend.rows("link", [np.array([1]), np.array([2])], 1)
-    chains["link"], _, _ = chains["link"].advanced(9, None, db._backend.once(rows))
+    link, _, _ = engine.timeline.chains["link"].advanced(9, None, db._backend.once(rows))
+    wrong = replace(engine.timeline, chains={**engine.timeline.chains, "link": link})
+    engine.snapshot = replace(engine.snapshot, memories={**engine.snapshot.memories, TIMELINE: wrong})
     found = {difference.what for difference in db.verify().differences}
     assert found == {"cycles", "deleted", "missing"}

@@ -11,7 +11,7 @@ import sempre
 from sempre.backends import local, pipeline
 from sempre.backends.local import LocalBackend
 from sempre.kernel import compiled
-from sempre.kernel.layout import EVERYTHING, Field, packing
+from sempre.kernel.layout import EVERYTHING, Field, common_packing, packing
 
 PROGRAM = """
 .decl edge(x: number, y: number)
@@ -92,10 +92,10 @@ def test_relations_that_share_a_domain_share_its_field() -> None:
 
 def test_a_layout_with_room_for_all() -> None:
     narrow, wide = packing((Field(0, 3), Field(5, 4)), (0, 1)), packing((Field(-9, 4), EVERYTHING), (0, 1))
-    both = local.common_packing([narrow, wide])
+    both = common_packing([narrow, wide])
     for layout in (narrow, wide):
         assert all(new.contains(old) for new, old in zip(both.fields, layout.fields, strict=True))
-    assert local.common_packing([narrow, narrow]) is narrow
+    assert common_packing([narrow, narrow]) is narrow
 
 
 @pytest.mark.parametrize(("values", "least", "most"), [(1, 1, 1), (50, 50, 50), (100_000, 20_000, 110_000)])

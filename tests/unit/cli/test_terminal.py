@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -44,7 +45,7 @@ def test_progress_says_where_it_is() -> None:
 
 def test_the_line_appears_after_two_seconds_and_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(terminal.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
     stream = Terminal()
     line = ProgressLine(stream)
     now = 101.9

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sempre.analysis.model import CheckedProgram, Kind, Relation, Type
 from sempre.diagnostics import Span
 from sempre.lang.syntax import Directive
@@ -17,16 +19,15 @@ TYPES = {
 SPAN = Span("p.dl", 1, 1, 1, 10)
 
 
-def relation(name: str, *columns: str, **directives: object) -> Relation:
+def relation(name: str, *columns: str, printsize: bool = False, **directives: Mapping[str, str]) -> Relation:
     """`relation("r", "x:number", input={}, output={"rfc4180": "true"})`."""
     names = tuple(column.split(":")[0] for column in columns)
     types = tuple(TYPES[column.split(":")[1]] for column in columns)
-    made = {
-        f"{kind}s": (Directive(kind, (name,), tuple(dict(directives[kind]).items()), SPAN),)  # type: ignore[call-overload]
-        for kind in ("input", "output")
-        if kind in directives
-    }
-    return Relation(name, names, types, printsize=bool(directives.get("printsize")), **made)
+
+    def made(kind: str) -> tuple[Directive, ...]:
+        return (Directive(kind, (name,), tuple(directives[kind].items()), SPAN),) if kind in directives else ()
+
+    return Relation(name, names, types, inputs=made("input"), outputs=made("output"), printsize=printsize)
 
 
 def program(*relations: Relation) -> CheckedProgram:

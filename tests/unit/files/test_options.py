@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from sempre.files.options import check_directives, input_endpoint, output_endpoint
+from sempre.files.options import Endpoint, check_directives, input_endpoint, output_endpoint
 from tests.unit.files.build import program, relation
 
 
-def source(**options: str) -> Any:
+def source(**options: str) -> Endpoint:
     made = relation("r", "x:number", input=options)
     return input_endpoint(made, made.inputs[0])
 
 
 def message(direction: str, **options: str) -> str:
-    (finding,) = check_directives(program(relation("r", "x:number", **{direction: options})))
+    (finding,) = check_directives(program(relation("r", "x:number", printsize=False, **{direction: options})))
     assert finding.code == "E511"
     return finding.message
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sempre.files.records import RecordError, format_record, parse_record
+from sempre.files.records import RecordError, Value, format_record, parse_record
 from tests.unit.files.build import TYPES
 
 LISTS = st.recursive(st.none(), lambda rest: st.tuples(st.integers(-(2**63), 2**63 - 1), rest), max_leaves=8)
@@ -15,15 +15,15 @@ PAIRS = st.none() | st.tuples(st.text(), st.floats(allow_nan=False))
 
 @settings(deadline=None)
 @given(LISTS)
-def test_nested_records_read_back(value: object) -> None:
-    text = format_record(value, TYPES["List"], TYPES)  # type: ignore[arg-type]
+def test_nested_records_read_back(value: Value) -> None:
+    text = format_record(value, TYPES["List"], TYPES)
     assert parse_record(text, TYPES["List"], TYPES) == value
 
 
 @settings(deadline=None)
 @given(PAIRS)
-def test_symbols_and_floats_read_back(value: object) -> None:
-    text = format_record(value, TYPES["Pair"], TYPES)  # type: ignore[arg-type]
+def test_symbols_and_floats_read_back(value: Value) -> None:
+    text = format_record(value, TYPES["Pair"], TYPES)
     assert "\n" not in text
     assert "\t" not in text
     assert parse_record(text, TYPES["Pair"], TYPES) == value

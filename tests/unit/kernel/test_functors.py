@@ -46,7 +46,7 @@ def remainder(a: int, b: int) -> int:
 
 def power(a: int, b: int) -> int:
     if b < 0:
-        return truncated(1, a) ** (2 - b % 2)
+        return truncated(1, a) if b % 2 else truncated(1, a) ** 2
     return a**b if b <= 70 else a ** (70 + b % 2) if abs(a) > 1 or a == -1 else a
 
 

@@ -96,8 +96,8 @@ def test_qualifiers_choice_and_locations() -> None:
         (".type T = A {} | B {x: T}", AlgebraicType((("A", ()), ("B", (Attribute("x", "T"),))))),
     ],
 )
-def test_types(text: str, definition: object) -> None:
-    assert item(text) == TypeDecl("T", definition)  # type: ignore[arg-type]
+def test_types(text: str, definition: Subtype | Union | RecordType | AlgebraicType) -> None:
+    assert item(text) == TypeDecl("T", definition)
 
 
 def test_directives_with_options() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import sempre
 from tests.engine import STRATEGIES, unhurried
+from tests.inside import engine_of
 from tests.memories import numbers
 
 POINTS_TO = """
@@ -36,9 +37,9 @@ FIRST = {("a", "L1"): 1, ("c", "L3"): 1, ("d", "L4"): 1}
 SECOND = {("b", "L1"): 2}  # by the assignment, and by the load
 
 
-def counts(db: Any, name: str) -> list[dict[Any, int]]:
+def counts(db: sempre.Database, name: str) -> list[dict[Any, int]]:
     """The proof counts of a relation, iteration by iteration."""
-    engine = db._engine
+    engine = engine_of(db)
     index = next(stratum.index for stratum in engine.program.strata if name in stratum.relations)
     levels = engine.snapshot.memories[index].levels
     return [numbers(db, name, level.counts[name]) if name in level.counts else {} for level in levels]

@@ -23,8 +23,8 @@ Rule = tuple[str, tuple[str, ...]]
 
 def unfoldings(head: str, rules: list[Rule]) -> set[tuple[str, ...]]:
     """The words, up to a length, that rules used from left to right make of a head."""
-    found = {(head,)}
-    pending = [(head,)]
+    found: set[tuple[str, ...]] = {(head,)}
+    pending = list(found)
     while pending:
         word = pending.pop()
         for place, letter in enumerate(word):
@@ -40,8 +40,8 @@ def accepted(automaton: Automaton, head: str) -> set[tuple[str, ...]]:
     """The nonempty words, up to a length, that lead from the head's start to one of its final states."""
     steps = {(state, letter): to for state, letter, to in automaton.steps}
     assert len(steps) == len(automaton.steps), "deterministic"
-    found = set()
-    front = {((), automaton.starts[head])}
+    found: set[tuple[str, ...]] = set()
+    front: set[tuple[tuple[str, ...], int]] = {((), automaton.starts[head])}
     for _ in range(LONGEST):
         front = {
             ((*word, letter), steps[state, letter])

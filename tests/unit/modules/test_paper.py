@@ -11,6 +11,7 @@ import sempre
 from sempre.maintain.auto import Chosen
 from sempre.modules.closing import Closing
 from sempre.modules.spec import Automaton, Module
+from tests.inside import engine_of
 
 Pairs = set[str]
 
@@ -22,18 +23,18 @@ R(x, z) :- R(x, y), R(y, z).
 """
 
 
-def pairs(db: Any, name: str, rows: Any = None) -> Pairs:
+def pairs(db: sempre.Database, name: str, rows: Any = None) -> Pairs:
     """Facts as words: R(a, b) is `ab`."""
     found = db[name] if rows is None else db._decoder.tuples(db.program.relations[name], rows.columns(), len(rows))
     return {"".join(row) for row in found}
 
 
-def backbone(db: Any, name: str) -> Pairs:
+def backbone(db: sempre.Database, name: str) -> Pairs:
     return kept(db, name, 0)
 
 
-def kept(db: Any, name: str, module: int) -> Pairs:
-    for memory in db._engine.snapshot.memories.values():
+def kept(db: sempre.Database, name: str, module: int) -> Pairs:
+    for memory in engine_of(db).snapshot.memories.values():
         inner = memory.memory if isinstance(memory, Chosen) else memory
         if inner is not None and name in inner.kept[module].backbone:
             return pairs(db, name, inner.kept[module].backbone[name].rows())
@@ -134,10 +135,10 @@ def test_example_31() -> None:
     steps = ((0, "T", 1), (0, "W", 1), (2, "R", 4), (2, "T", 3), (2, "W", 3), (3, "V", 4))
     paths = Automaton(5, steps, {"T": 0, "R": 2}, {"T": frozenset((1,)), "R": frozenset((4,))})
     texts = ("T(x, y) :- W(x, y).", "R(x, z) :- T(x, y), V(y, z).")
-    chains = frozenset(rule.number for rule in db._engine.program.rules if rule.text in texts)
-    stratum = next(stratum for stratum in db._engine.program.strata if "R" in stratum.relations)
-    db._engine.modules = {stratum.index: (Module("rch", ("T", "R"), chains, "as in the paper", paths),)}
-    db._engine.debug = True
+    chains = frozenset(rule.number for rule in engine_of(db).program.rules if rule.text in texts)
+    stratum = next(stratum for stratum in engine_of(db).program.strata if "R" in stratum.relations)
+    engine_of(db).modules = {stratum.index: (Module("rch", ("T", "R"), chains, "as in the paper", paths),)}
+    engine_of(db).debug = True
     # Given first by S, T(a, b) is in the backbone; then W derives it inside of the module, too.
     db.apply(insert={"S": words("ab"), "V": words("bc")})
     assert kept(db, "T", 0) == {"ab"}

@@ -78,8 +78,9 @@ def test_an_aggregated_value_that_must_travel_stays_aggregated() -> None:
         "best(@s, d, min(c)) :- cost(@s, d, c). best(@s, d, min(c)) :- best(@z, d, c), link(@z, s), tag(@s)."
     )
     (made,) = found.made
-    assert found.relations[made].aggregate is not None
-    assert found.relations[made].aggregate[0] == "min"
+    aggregate = found.relations[made].aggregate
+    assert aggregate is not None
+    assert aggregate[0] == "min"
 
 
 @pytest.mark.parametrize(

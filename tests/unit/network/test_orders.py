@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -72,11 +73,14 @@ def cases(count: int, algorithm: str = "proofs") -> list[Case]:
     return [random_case(random.Random(seed), algorithm) for seed in range(count)]
 
 
+def some(rng: random.Random, message: Message) -> int:
+    return rng.choice((1, 1, 2, 3))
+
+
 def test_messages_may_be_repeated() -> None:
     for seed, case in enumerate(cases(40)):
-        rng = random.Random(seed)
         network = make_network(case.checked)
-        network.copies = lambda message, rng=rng: rng.choice((1, 1, 2, 3))
+        network.copies = partial(some, random.Random(seed))
         network.run(case.bursts, Adversary(seed))
         assert difference(case, network, case.central()) == ""
 

@@ -92,7 +92,7 @@ def test_figure_1_counts_derivations() -> None:
     assert counts == {("a", "c"): 2}
 
 
-def annotations(network: Network, name: str, node: int) -> set[tuple[str, str]]:
+def sets_of(network: Network, name: str, node: int) -> set[tuple[str, str]]:
     """The derivation and infinite-count sets of a proposition, as sorted letters."""
     found = network.nodes[node]
     assert isinstance(found, CountingNode)
@@ -107,15 +107,15 @@ def annotations(network: Network, name: str, node: int) -> set[tuple[str, str]]:
 def test_the_cycle_of_section_5_has_the_annotations_of_the_paper() -> None:
     network = run(CYCLE, [Burst([("a", (0,))])], "sets")
     # One atom per body: nothing is sent along but the facts themselves, so the sets are those of the paper.
-    assert annotations(network, "p", 1) == {("a", ""), ("apq", "p")}
-    assert annotations(network, "q", 2) == {("ap", ""), ("apq", "pq")}
+    assert sets_of(network, "p", 1) == {("a", ""), ("apq", "p")}
+    assert sets_of(network, "q", 2) == {("ap", ""), ("apq", "pq")}
 
 
 def test_figure_5() -> None:
     network = run(FIGURE_5, [Burst([("s", (0,))])], "sets")
     # Picking an update adds its own fact to the infinite-count set: r arrives with {p, q}, p with {q, r}.
-    assert annotations(network, "r", 3) == {("pqs", ""), ("pqrs", "qr"), ("pqrs", "pqr")}
-    assert annotations(network, "p", 1) == {("s", ""), ("pqrs", "p"), ("pqrs", "pqr")}
+    assert sets_of(network, "r", 3) == {("pqs", ""), ("pqrs", "qr"), ("pqrs", "pqr")}
+    assert sets_of(network, "p", 1) == {("s", ""), ("pqrs", "p"), ("pqrs", "pqr")}
     assert propositions(network, "spqr") == "spqr"
     assert network.events == 10  # as many updates as the figure has
 

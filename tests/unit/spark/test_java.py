@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def bundled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty machine; returns where set-up would put Java."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path / 'path' / 'bin'}:/usr/bin:/bin")
-    monkeypatch.setattr(java.shutil, "which", lambda _: None)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setattr(java, "BUNDLED", tmp_path / "bundled")
     return tmp_path / "bundled"
 
@@ -38,7 +39,7 @@ def test_an_old_java_is_passed_over(bundled: Path, tmp_path: Path, monkeypatch: 
     fake_java(bundled, "21.0.8")
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "1.8.0_292")))
     on_path = fake_java(tmp_path / "path", "11.0.2") / "bin" / "java"
-    monkeypatch.setattr(java.shutil, "which", lambda _: str(on_path))
+    monkeypatch.setattr(shutil, "which", lambda _: str(on_path))
     assert java.find_java() == bundled
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import sempre
+from sempre.api.stores import check_files
 from sempre.cli import main
-from sempre.durable import check_files
 from sempre.storage import blocks
 
 PROGRAM = """
@@ -66,12 +67,12 @@ def extend(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("harm", [flip_first, flip_middle, flip_last, truncate, halve, empty, extend])
-def test_any_file_that_changed_is_named(harm: object, whole: Path, tmp_path: Path) -> None:
+def test_any_file_that_changed_is_named(harm: Callable[[bytes], bytes], whole: Path, tmp_path: Path) -> None:
     for name in files(whole):
         store = tmp_path / name.replace("/", "-")
         shutil.copytree(whole, store)
         path = store / name
-        path.write_bytes(harm(path.read_bytes()))  # type: ignore[operator]
+        path.write_bytes(harm(path.read_bytes()))
         with pytest.raises(sempre.StateError) as raised:
             check_files(store)
         assert str(path) in str(raised.value)

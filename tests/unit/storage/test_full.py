@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import sempre
-from sempre.durable import check_files
+from sempre.api.stores import check_files
 from sempre.storage.store import Store
 from tests.disks import FullDisk
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 import sempre
-from sempre.durable import check_files, first_difference, repair, vacuum
+from sempre.api.stores import check_files, first_difference, repair, vacuum
 from sempre.storage import blocks, pieces
 from sempre.storage.pieces import due
 from sempre.storage.store import Store
+from tests.inside import engine_of, keeper_of
 
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)
@@ -106,7 +107,7 @@ def test_a_failed_epoch_is_not_stored(store: Path) -> None:
 
 def test_the_batch_of_a_stream_is_stored_with_its_epoch(store: Path) -> None:
     with sempre.Database(PROGRAM, store=store) as db:
-        db._engine.apply({}, {}, batch=("stream", 41))
+        engine_of(db).apply({}, {}, batch=("stream", 41))
         assert "sempre_stream_batch" in db.metrics()
     with sempre.Database(PROGRAM, store=store) as db:
         assert db._engine.snapshot.batches == {"stream": 41}
@@ -235,11 +236,10 @@ def harmed(store: Path) -> sempre.Database:
     lost = snapshot.versions["reach"]
     rows = db._backend.rows("reach", *db._encode("reach", [("b", "e")]))
     broken = replace(snapshot, versions={**snapshot.versions, "reach": lost.removing(rows)}, epoch=4)
-    assert db._keeper is not None
-    nothing = db._engine.evaluate({}, {})[1]
+    nothing = engine_of(db).evaluate({}, {})[1]
     from sempre.maintain.strategy import Change
 
-    db._keeper.commit(broken, replace(nothing, changes={"reach": Change(db._backend.no_rows("reach"), rows)}))
+    keeper_of(db).commit(broken, replace(nothing, changes={"reach": Change(db._backend.no_rows("reach"), rows)}))
     db._engine.snapshot = broken
     db.apply(insert={"edge": [("y", "z")]})
     return db

@@ -1,13 +1,10 @@
-"""Databases in stores: opening one, checking and repairing it, bringing it over to another program.
-
-A `Database` here is one of `sempre.api`, which is above this file and hands itself down.
-"""
+"""Databases in stores: opening one, checking and repairing it, bringing it over to another program."""
 
 from __future__ import annotations
 
 from bisect import bisect
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram
@@ -20,7 +17,11 @@ from sempre.storage.keeper import Keeper
 from sempre.storage.store import Store
 from sempre.storage.tables import LocalTables
 
-Database: TypeAlias = Any
+if TYPE_CHECKING:
+    from sempre.api.changes import ChangeSet
+    from sempre.api.database import Database
+    from sempre.api.intake import Operation
+    from sempre.api.program import Program
 
 
 def as_store(place: Any) -> Store:
@@ -41,7 +42,7 @@ def _stored_program(store: Store, epoch: int | None = None) -> CheckedProgram:
     return check(parse(text, file), {file: text})
 
 
-def program_differences(store: Store, program: Any, epoch: int | None = None) -> Differences:
+def program_differences(store: Store, program: Program, epoch: int | None = None) -> Differences:
     """What is different in `program` from the one that the store was written with."""
     if stored_text(store, epoch)[0] == program.text:
         return Differences(())
@@ -50,10 +51,10 @@ def program_differences(store: Store, program: Any, epoch: int | None = None) ->
 
 def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> Keeper:
     """Give a database the state of a store, and let its epochs go there."""
+    engine = database._stratified("a store")
     store = as_store(place)
     if epoch is not None:
         store.require()
-    engine = database._engine
     backend, cluster = database._backend, database._cluster
     tables = LocalTables(engine.program, backend) if cluster is None else cluster
     keeper = Keeper(store, database.program.text, engine, backend, tables, read_only=epoch is not None)
@@ -87,7 +88,7 @@ def _other_program(store: Store, found: Differences) -> StateError:
 def _migrate(database: Database, keeper: Keeper) -> None:
     """Take over the explicit facts of a store that has another program, as its next epoch."""
     with type(database).open(keeper.store) as old:
-        operations: list[Any] = []
+        operations: list[Operation] = []
 
         def add(name: str, rows: Any, insert: bool) -> None:
             operations.append((name, insert, *database._encode(name, rows)))
@@ -100,9 +101,11 @@ def _migrate(database: Database, keeper: Keeper) -> None:
         for name in database.program.relations:
             add(name, before.get(name, set()) - after.get(name, set()), False)
             add(name, after.get(name, set()) - before.get(name, set()), True)
-        keeper.start_over(old._keeper.manifest)
+        written = _keeper_of(old).manifest
+        assert written is not None, "there was an epoch to open"
+        keeper.start_over(written)
     keeper.kind = "migrate"
-    database._finish(*database._last_wins(operations))
+    database._finish(*database._intake.last_wins(operations))
     keeper.kind = ""
 
 
@@ -117,8 +120,14 @@ def _own_facts(database: Database) -> dict[str, set[tuple[Any, ...]]]:
 
 def detached(database: Database) -> Database:
     """A database whose further epochs stay in memory."""
-    database._engine.journal = None
+    database._stratified("a store").journal = None
     return database
+
+
+def _keeper_of(database: Database) -> Keeper:
+    if database._keeper is None:
+        raise StateError("the database has no store", hint="Use `Database(program, store=...)`.")
+    return database._keeper
 
 
 def check_files(place: Any) -> None:
@@ -144,7 +153,7 @@ def check_files(place: Any) -> None:
 
 def first_difference(database: Database) -> int:
     """The first epoch that differs from a run from scratch, if all epochs since do."""
-    epochs: list[int] = database._keeper.store.epochs()
+    epochs = _keeper_of(database).store.epochs()
 
     def differs(epoch: int) -> bool:
         with database.at_epoch(epoch) as past:
@@ -153,9 +162,9 @@ def first_difference(database: Database) -> int:
     return epochs[bisect(epochs[:-1], False, key=differs)]
 
 
-def repair(database: Database) -> Any:
+def repair(database: Database) -> ChangeSet:
     """Derive everything again from the explicit facts, and write what differs as a new epoch."""
-    engine, keeper = database._engine, database._keeper
+    engine, keeper = database._stratified("a store"), _keeper_of(database)
     before, bring, main = engine.snapshot, engine.places.bring, engine.places.main
     versions, explicit = (
         {name: bring(name, version, main) for name, version in sets.items()}
@@ -173,7 +182,7 @@ def repair(database: Database) -> Any:
     keeper.commit(after, result)
     keeper.kind = ""
     engine.snapshot = after
-    return database._change_set(result, before, after)
+    return database._changes.of_epoch(result, before, after)
 
 
 def vacuum(place: Any, keep: int = 1) -> tuple[int, int]:

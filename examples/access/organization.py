@@ -28,7 +28,7 @@ def organization(people: int, seed: int = 7) -> Facts:
     """Every relation of access.dl; the same for the same seed."""
     rng = random.Random(seed)
     squads = [f"{d}-{p}-{n}" for d in DEPARTMENTS for p in PLACES for n in (1, 2, 3)]
-    within = [(squad, squad[:-2]) for squad in squads]
+    within: list[tuple[str, ...]] = [(squad, squad[:-2]) for squad in squads]
     within += [(f"{d}-{p}", d) for d in DEPARTMENTS for p in PLACES]
     within += [(d, "everyone") for d in DEPARTMENTS]
     names = [f"{rng.choice(FIRST)}.{rng.choice(LAST)}.{n}" for n in range(people)]

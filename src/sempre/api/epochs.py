@@ -1,0 +1,193 @@
+"""What a database is made of, and how it does an epoch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sempre.active.engine import CYCLE_LIMIT, ActiveEngine
+from sempre.active.session import Session
+from sempre.analysis.model import Relation
+from sempre.api.changes import ChangeSet, ChangeSets
+from sempre.api.frames import Frames
+from sempre.api.intake import Coming, Encoded, Intake, unknown
+from sempre.api.options import Options, check_active, cluster_of, places_of, usable_modules
+from sempre.api.program import Program
+from sempre.api.views import View, contains
+from sempre.backends.local import LocalBackend
+from sempre.diagnostics import DataError, StateError
+from sempre.engine import Engine, EpochResult, Snapshot
+from sempre.ingest import encode_value
+from sempre.modules.find import modularize
+from sempre.results import Decoder
+from sempre.sizes import parse_size
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sempre.spark.border import Border
+    from sempre.spark.cluster.backend import SparkBackend
+    from sempre.spark.staying import Staying
+    from sempre.storage.keeper import Keeper
+
+
+class Epochs:
+    """The parts of a database, and one epoch of them; `Database` is its public face.
+
+    Epochs come one after the other, also from streams. Readers never wait: a snapshot does not change.
+    """
+
+    def __init__(self, program: Program, spark: Any, options: Options) -> None:
+        self.program = program
+        self._spark = spark
+        self._options = options
+        is_active = program.checked.semantics == "active"
+        parts = modularize(program.checked, usable_modules(options.modules, is_active, options.place))
+        checked = parts.program
+        self._backend = LocalBackend(checked, options.threads)
+        self._decoder = Decoder(self._backend.values, checked.types)
+        self._engine: Engine | ActiveEngine
+        self._session: Session | None = None
+        self._cluster: SparkBackend | None = None
+        if is_active:
+            check_active(options.strategy, options.place, options.cycles)
+            limit = CYCLE_LIMIT if options.cycles is None else options.cycles
+            self._engine = ActiveEngine(checked, self._backend, self._decoder, limit, options.progress)
+            self._engine.memory = parse_size(options.memory) or self._engine.memory
+            self._session = Session(self._engine)
+        else:
+            self._cluster = cluster_of(checked, spark, options.place, self._backend)
+            several = places_of(parts, self._backend, self._cluster, options.place, options.memory)
+            main: Any = self._cluster if several is not None and options.place == "cluster" else self._backend
+            self._engine = Engine(
+                checked,
+                main,
+                options.strategy,
+                options.progress,
+                parts.modules,
+                deferred=parts.deferred,
+                several=several,
+            )
+        self._frames = Frames(program.checked, spark, self._cluster)
+        engine = self._engine if isinstance(self._engine, Engine) else None
+        self._intake = Intake(program, self._backend, self._frames.border, self._cluster, engine)
+        self._changes = ChangeSets(program, self._engine, self._decoder, self._frames)
+        self._writing = threading.RLock()
+        self._closed = False
+        self._keeper: Keeper | None = None
+
+    # ---------------------------------------------------------------------------------------------- one epoch
+
+    def _materialise(self, tables: Mapping[str, Any]) -> ChangeSet:
+        if self._engine.snapshot.epoch >= 0:
+            raise StateError("the database is materialized already", hint="Use apply() for further facts.")
+        return self._apply(self._intake.with_program_facts(self._intake.take(tables)), Coming())
+
+    def _apply(
+        self,
+        insert: Coming,
+        delete: Coming,
+        batch: tuple[str, int] | None = None,
+        publish: Callable[[int, ChangeSet], None] | None = None,
+    ) -> ChangeSet:
+        """One epoch."""
+        with self._writing:
+            return self._finish(*self._rows(insert, delete), batch, publish)
+
+    def _rows(self, insert: Coming, delete: Coming) -> tuple[dict[str, Any], dict[str, Any]]:
+        self._intake.fit(insert)
+        if not self._is_running and self._engine.is_empty:
+            self._engine.reset()
+        return self._intake.rows(insert), self._intake.rows(delete)
+
+    def _finish(
+        self,
+        plus: Mapping[str, Any],
+        minus: Mapping[str, Any],
+        batch: tuple[str, int] | None = None,
+        publish: Callable[[int, ChangeSet], None] | None = None,
+    ) -> ChangeSet:
+        """One epoch; `publish` sees what it changes before anybody else, and if it raises, there is no epoch."""
+        self._idle()
+        engine, before = self._engine, self._engine.snapshot
+        jobs = self._jobs()
+        made: list[ChangeSet] = []
+
+        def before_commit(after: Snapshot, result: EpochResult) -> None:
+            made.append(self._changes.of_epoch(result, before, after, self._jobs() - jobs))
+            if publish is not None:
+                publish(after.epoch, made[0])
+
+        if isinstance(engine, Engine):
+            engine.apply(plus, minus, batch, before_commit)
+            return made[0]
+        return self._changes.of_epoch(engine.apply(plus, minus), before, engine.snapshot)
+
+    def _jobs(self) -> int:
+        """How many Spark jobs there have been."""
+        return 0 if self._cluster is None else self._cluster.jobs
+
+    # ------------------------------------------------------------------------------------- what can be done now
+
+    def _open(self) -> None:
+        if self._closed:
+            raise StateError("the database is closed")
+
+    def _materialized(self) -> None:
+        """Make sure that epoch 0 has happened."""
+        self._open()
+        if self._engine.snapshot.epoch < 0 and not self._is_running:
+            with self._writing:  # another thread may have been quicker
+                if self._engine.snapshot.epoch < 0:
+                    self._materialise({})
+
+    def _active(self) -> Session:
+        if self._session is None:
+            raise StateError(
+                "this database has no cycles: its rules are stratified",
+                hint='Use `Database(program, semantics="active")`.',
+            )
+        return self._session
+
+    def _stratified(self, what: str) -> Engine:
+        if not isinstance(self._engine, Engine):
+            raise StateError(f"{what} is for stratified rules", hint='Leave `semantics="active"` out.')
+        return self._engine
+
+    @property
+    def _is_running(self) -> bool:
+        return self._session is not None and self._session.is_open
+
+    def _idle(self) -> None:
+        if self._is_running:
+            raise StateError("inference is running", hint="Use interrupt() for changes, or wait() for its end.")
+
+    # ------------------------------------------------------------------------------------------ rows in and out
+
+    def _unknown(self, name: str) -> DataError:
+        return unknown(self.program, name)
+
+    def _encode(self, name: str, rows: Any) -> Encoded:
+        return self._intake.encode(name, rows)
+
+    def _encode_constants(self, relation: Relation, column: int, value: Any) -> int:
+        return encode_value(relation, column, value, self._backend.values, self.program.checked.types)
+
+    def _staying(self) -> Staying | None:
+        """Who decides what of an input stays on the cluster, if anything can."""
+        return self._intake.staying()
+
+    def _version(self, name: str) -> Any:
+        self._open()
+        engine = self._engine
+        return engine.version(name) if isinstance(engine, Engine) else engine.snapshot.versions[name]
+
+    def _contains(self, relation: Relation, row: object) -> bool:
+        return contains(self, self._version, relation, row)
+
+    def _border(self) -> Border:
+        return self._frames.border()
+
+    def _frame(self, view: View) -> DataFrame:
+        return self._frames.of_relation(view.relation, self._version(view.name), view.to_arrow)

@@ -1,0 +1,29 @@
+"""Changes that are collected, to become one epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sempre.api.changes import ChangeSet
+from sempre.api.intake import Encoded, Operation
+
+
+class Transaction:
+    """Collects the changes of one epoch; the last operation on a fact wins."""
+
+    def __init__(self, encode: Callable[[str, Any], Encoded]) -> None:
+        self._encode = encode
+        self.operations: list[Operation] = []
+        self.changes: ChangeSet | None = None
+
+    def insert(self, relation: str, rows: Any) -> None:
+        """Insert rows when the transaction ends."""
+        self._add(relation, rows, insert=True)
+
+    def delete(self, relation: str, rows: Any) -> None:
+        """Delete rows when the transaction ends."""
+        self._add(relation, rows, insert=False)
+
+    def _add(self, relation: str, rows: Any, insert: bool) -> None:
+        self.operations.append((relation, insert, *self._encode(relation, rows)))
