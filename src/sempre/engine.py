@@ -455,6 +455,13 @@ def standing(engine: Engine, snapshot: Snapshot) -> Work:
     )
 
 
+def standing_at(engine: Engine, snapshot: Snapshot, stratum: Stratum) -> Work:
+    """An epoch in which nothing changes, for one stratum, where that is."""
+    versions, explicit = dict(snapshot.versions), dict(snapshot.explicit)
+    works = Works(engine.program, engine.places, versions, explicit, explicit, {}, dict(versions))
+    return works.at(place_of(versions[stratum.relations[0]]), stratum, _no_round)
+
+
 def _no_round(round_: int, facts: int) -> None:
     """Nobody watches."""
 
@@ -471,4 +478,5 @@ __all__ = [
     "StratumReport",
     "normalized",
     "standing",
+    "standing_at",
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -37,13 +38,26 @@ def check_past(program: sempre.Program, store: Path, expected: list[Truth], rng:
             assert past.verify().ok
 
 
-def check_case(case: Case, folder: Path, rng: random.Random, strategies: tuple[str, ...]) -> int:
-    """Every epoch in a database that is opened for it, or that goes on; returns how many counters were compared."""
+def check_case(
+    case: Case,
+    folder: Path,
+    rng: random.Random,
+    strategies: tuple[str, ...],
+    places: Sequence[Mapping[str, Any]] = ({},),
+) -> int:
+    """Every epoch in a database that is opened for it, or that goes on; returns how many counters were compared.
+
+    `places` are options that say where strata are evaluated: some of them each time.
+    """
     program, store = sempre.Program(to_text(case.program)), folder / "store"
     epochs = [(case.facts, {}), *case.updates]
     expected = truths(case.program, epochs)
     compared = 0
-    db = sempre.Database(program, store=store, strategy=rng.choice(strategies))
+
+    def opened() -> sempre.Database:
+        return sempre.Database(program, store=store, strategy=rng.choice(strategies), **rng.choice(places))
+
+    db = opened()
     with unhurried():
         for number, (insert, delete) in enumerate(epochs, 1):
             db.apply(insert=lists(insert), delete=lists(delete))
@@ -53,7 +67,7 @@ def check_case(case: Case, folder: Path, rng: random.Random, strategies: tuple[s
                     vacuum(store, keep=rng.randint(1, 2))
                 if rng.random() < 0.3:
                     check_past(program, store, expected, rng)
-                db = sempre.Database(program, store=store, strategy=rng.choice(strategies))
+                db = opened()
             where = f"after epoch {number}\n{to_text(case.program)}"
             assert db.epoch == number
             compare(db, expected[number].facts, where)

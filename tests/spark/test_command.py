@@ -96,6 +96,21 @@ def test_a_run_on_the_cluster(folder: Path, where: list[str]) -> None:
     assert not list((folder / "scratch").iterdir())
 
 
+@pytest.mark.skipif(KIND == "classic", reason="the start of two sessions, for what the tests of stores show")
+def test_a_store_on_the_cluster(folder: Path, where: list[str]) -> None:
+    on_spark = ["--on", "spark", "--place", "cluster", *where]
+    done = sempre("init", "store", "reach.dl", *on_spark, cwd=folder)
+    assert (done.returncode, done.stdout.partition(" (")[0]) == (0, "epoch 0: edge +2 -0, reach +3 -0"), done.stderr
+    (folder / "c.dl").write_text('+edge("c", "d"). commit.\n', "utf-8")
+    done = sempre("apply", "store", "c.dl", *on_spark, cwd=folder)
+    assert (done.returncode, done.stdout.partition(" (")[0]) == (0, "epoch 1: edge +1 -0, reach +3 -0"), done.stderr
+    assert list((folder / "store" / "tables").iterdir())
+    done = sempre("query", "store", 'reach("a", X)', cwd=folder)
+    assert (done.returncode, sorted(done.stdout.split())) == (0, ["X", "b", "c", "d"]), done.stderr
+    done = sempre("verify", "store", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "ok: epoch 1, 2 relations, 9 facts, 0 counters\n"), done.stderr
+
+
 @pytest.mark.skipif(KIND == "classic", reason="the start of another session, for what the sources' own tests show")
 def test_bad_facts_leave_the_outputs_alone(folder: Path, where: list[str]) -> None:
     (folder / "edge.facts").write_text("a\tb\nc\n", "utf-8")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 ACCESS = ROOT / "examples" / "access"
-PAGES = ("spark.md", "streams.md")
+PAGES = ("spark.md", "streams.md", "store.md")
 
 Pairs = set[tuple[str, str]]
 

@@ -75,10 +75,10 @@ class Database(Epochs):
         epoch: int | None = None,
         migrate: bool = False,
     ) -> None:
-        check_options(strategy, place, semantics, store)
+        check_options(strategy, place, semantics)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
         options = Options(strategy, modules, place, threads, memory, cycles, progress)
-        super().__init__(program.under(semantics), spark, options, stored=store is not None)
+        super().__init__(program.under(semantics), spark, options)
         self._streams: list[Maintenance] = []
         if store is not None:
             from sempre.api.stores import attach

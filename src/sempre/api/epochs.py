@@ -38,7 +38,7 @@ class Epochs:
     Epochs come one after the other, also from streams. Readers never wait: a snapshot does not change.
     """
 
-    def __init__(self, program: Program, spark: Any, options: Options, stored: bool) -> None:
+    def __init__(self, program: Program, spark: Any, options: Options) -> None:
         self.program = program
         self._spark = spark
         self._options = options
@@ -57,8 +57,7 @@ class Epochs:
             self._engine.memory = parse_size(options.memory) or self._engine.memory
             self._session = Session(self._engine)
         else:
-            # A store keeps what the driver has.
-            self._cluster = None if stored else cluster_of(checked, spark, options.place, self._backend)
+            self._cluster = cluster_of(checked, spark, options.place, self._backend)
             several = places_of(parts, self._backend, self._cluster, options.place, options.memory)
             main: Any = self._cluster if several is not None and options.place == "cluster" else self._backend
             self._engine = Engine(

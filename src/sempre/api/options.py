@@ -39,7 +39,7 @@ class Options:
         return {name: getattr(self, name) for name in ("strategy", "modules", "place", "threads", "memory")}
 
 
-def check_options(strategy: str, place: str, semantics: str | None, store: Any) -> None:
+def check_options(strategy: str, place: str, semantics: str | None) -> None:
     known = sorted(STRATEGIES)
     if strategy not in known:
         raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
@@ -49,8 +49,6 @@ def check_options(strategy: str, place: str, semantics: str | None, store: Any) 
         raise BackendError(f"unknown place `{place}`", hint=f"Use one of: {', '.join(PLACES)}.")
     if semantics not in (None, "stratified", "active"):
         raise StateError(f"unknown semantics `{semantics}`", hint="Use `stratified` or `active`.")
-    if store is not None and place == "cluster":
-        raise StateError("a store keeps what the driver has", hint="Use place `driver` or `auto`.")
 
 
 def check_active(strategy: str, place: str, cycles: int | None) -> None:

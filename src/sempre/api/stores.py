@@ -15,6 +15,7 @@ from sempre.maintain.strategy import difference
 from sempre.storage.differences import Differences, differences, stored_alike
 from sempre.storage.keeper import Keeper
 from sempre.storage.store import Store
+from sempre.storage.tables import LocalTables
 
 if TYPE_CHECKING:
     from sempre.api.changes import ChangeSet
@@ -54,7 +55,9 @@ def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> 
     store = as_store(place)
     if epoch is not None:
         store.require()
-    keeper = Keeper(store, database.program.text, engine, database._backend, read_only=epoch is not None)
+    backend, cluster = database._backend, database._cluster
+    tables = LocalTables(engine.program, backend) if cluster is None else cluster
+    keeper = Keeper(store, database.program.text, engine, backend, tables, read_only=epoch is not None)
     found = program_differences(store, database.program, epoch) if store.exists else Differences(())
     if found and not migrate:
         raise _other_program(store, found)
@@ -162,11 +165,15 @@ def first_difference(database: Database) -> int:
 def repair(database: Database) -> ChangeSet:
     """Derive everything again from the explicit facts, and write what differs as a new epoch."""
     engine, keeper = database._stratified("a store"), _keeper_of(database)
-    before = engine.snapshot
+    before, bring, main = engine.snapshot, engine.places.bring, engine.places.main
+    versions, explicit = (
+        {name: bring(name, version, main) for name, version in sets.items()}
+        for sets in (before.versions, before.explicit)
+    )
     again = Engine(engine.program, engine.backend, engine.strategy, modules=engine.modules, deferred=engine.deferred)
-    result = again.apply({name: version.rows() for name, version in before.explicit.items() if len(version)}, {})
-    versions = again.snapshot.versions
-    changes = {name: difference(engine.backend, before.versions[name], versions[name]) for name in versions}
+    result = again.apply({name: version.rows() for name, version in explicit.items() if len(version)}, {})
+    right = again.snapshot.versions
+    changes = {name: difference(engine.backend, versions[name], right[name]) for name in right}
     changes = {name: change for name, change in changes.items() if change}
     result = replace(result, changes=changes, explicit={}, why="repair")
     after = replace(again.snapshot, epoch=before.epoch + 1, batches=before.batches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from sempre.diagnostics import StateError
@@ -12,7 +13,9 @@ STRATEGIES = ("auto", "recompute", "dred", "dredc", "bf", "bfc", "counting", "el
 NETWORK_ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 PLACES = ("auto", "driver", "workers", "cluster")
 MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, stc, linear, rch, seq"
-STORE_COMMANDS = ("init", "apply", "query", "whatif", "verify", "history", "vacuum", "migrate")
+# The commands on stores that evaluate something, or read relations that may be large.
+PLACED_COMMANDS = ("init", "apply", "query", "whatif", "verify", "migrate")
+STORE_COMMANDS = (*PLACED_COMMANDS, "history", "vacuum")
 COMMANDS = ("run", "check", *STORE_COMMANDS, "network", "help")
 
 OVERVIEW = """\
@@ -56,6 +59,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
         raise UsageError(f"unknown command `{argv[0]}`\nhint: the commands are {', '.join(COMMANDS)}")
     options = _parser(argv[0]).parse_args(argv[1:])
     options.command = argv[0]
+    if options.command in ("run", *PLACED_COMMANDS):
+        _check_place(options)
     if options.command == "run":
         _check_run(options)
     return options
@@ -106,10 +111,13 @@ def _store_parser(command: str) -> _Parser:
         add("--epoch", metavar="N", type=_number, help="ask an earlier epoch")
     if command == "init":
         add("-F", "--facts", metavar="DIR", help="where R.facts are read (default: here, those that are there)")
-        add("--on", choices=("spark", "local"), default="local", help="who reads the facts (default: this process)")
-        add("--master", metavar="URL", help="where Spark runs (default: local[*])")
-        add("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server, instead of --master")
-        add("--conf", metavar="KEY=VALUE", type=_setting, action="append", default=[], help="a setting of Spark's")
+    if command in PLACED_COMMANDS:
+        where = parser.add_argument_group("where it is evaluated").add_argument
+        where("--on", choices=("spark", "local"), default="local",
+              help="local (default): this process alone; spark: also by Spark, where it does not fit here")  # fmt: skip
+        where("--place", choices=PLACES, default="auto")
+        where("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")
+        _add_session(where)
     if command in ("init", "apply", "whatif", "verify", "migrate"):
         add("--strategy", choices=STRATEGIES, default="auto")
         add("--threads", metavar="N", type=_positive)
@@ -181,14 +189,18 @@ def _run_parser() -> _Parser:
           help="spark (default): read and write through Spark; local: this process alone, without Java")  # fmt: skip
     where("--place", choices=PLACES, default="auto")
     where("--workers", metavar="N", type=_positive)
-    where("--master", metavar="URL", help="where Spark runs (default: local[*])")
-    where("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server, instead of --master")
-    where("--conf", metavar="KEY=VALUE", type=_setting, action="append", default=[], help="a setting of Spark's")
+    _add_session(where)
     return parser
 
 
-def _check_run(options: argparse.Namespace) -> None:
-    """Refuse combinations that no run can honor."""
+def _add_session(add: Callable[..., object]) -> None:
+    add("--master", metavar="URL", help="where Spark runs (default: local[*])")
+    add("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server, instead of --master")
+    add("--conf", metavar="KEY=VALUE", type=_setting, action="append", default=[], help="a setting of Spark's")
+
+
+def _check_place(options: argparse.Namespace) -> None:
+    """Refuse places that are not there."""
     if options.on == "spark":
         if options.master and options.remote:
             raise UsageError("--master and --remote exclude each other")
@@ -198,8 +210,12 @@ def _check_run(options: argparse.Namespace) -> None:
         raise UsageError(f"--place {options.place} needs --on spark\nhint: --on local allows --place driver only")
     else:
         for name in ("master", "remote", "conf", "workers"):
-            if getattr(options, name):
+            if getattr(options, name, None):
                 raise UsageError(f"--{name} needs --on spark")
+
+
+def _check_run(options: argparse.Namespace) -> None:
+    """Refuse what no run can honor."""
     if options.profile:
         raise UsageError("--profile is not in this version yet\nhint: --report FILE.json has the time of every stratum")
     if options.report and not options.report.parent.is_dir():

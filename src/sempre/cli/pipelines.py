@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -49,12 +50,28 @@ def pipeline(options: argparse.Namespace) -> Pipeline:
     """The one that the command line asks for; a Spark session begins to start."""
     if options.on == "local":
         return FilePipeline(options.facts, options.output)
+    # Folders of changes are this machine's: tasks of Spark see them where it runs on this machine, too.
+    is_here = not options.remote and (options.master or "local").startswith("local")
+    return SparkPipeline(_starting(options), options.facts, options.output, options.place == "cluster" and is_here)
+
+
+@contextmanager
+def session(options: argparse.Namespace) -> Iterator[Any]:
+    """The Spark session that the command line asks for, or None; it ends with this."""
+    if options.on == "local":
+        yield None
+        return
+    starting = _starting(options)
+    try:
+        yield starting.get()
+    finally:
+        starting.close()
+
+
+def _starting(options: argparse.Namespace) -> StartingSession:
     from sempre.spark.session import SessionOptions, StartingSession
 
-    asked = SessionOptions(options.master or "local[*]", options.remote, dict(options.conf))
-    # Folders of changes are this machine's: tasks of Spark see them where it runs on this machine, too.
-    leaves = getattr(options, "place", "") == "cluster" and not asked.remote and asked.master.startswith("local")
-    return SparkPipeline(StartingSession(asked), options.facts, options.output, leaves)
+    return StartingSession(SessionOptions(options.master or "local[*]", options.remote, dict(options.conf)))
 
 
 class FilePipeline:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
+from sempre.cli.pipelines import pipeline, session
 from sempre.cli.program import load_program
 from sempre.cli.terminal import ProgressLine, is_terminal, show_text, show_warnings
 from sempre.diagnostics import Diagnostic, StateError
@@ -24,7 +26,6 @@ DIFFERENT = 3
 def init(options: argparse.Namespace) -> int:
     """Make a store and materialize into it."""
     from sempre.api import Database
-    from sempre.cli.pipelines import pipeline
     from sempre.storage.store import Store
 
     store = Store(options.store)
@@ -39,7 +40,7 @@ def init(options: argparse.Namespace) -> int:
         options.facts = "."
         if options.on == "local":
             checked = _with_present_inputs(checked)
-    with pipeline(options) as io, Database(program, store=store, **_knobs(options)) as database:
+    with pipeline(options) as io, Database(program, store=store, spark=io.session(), **_knobs(options)) as database:
         tables, _ = io.read(checked, database)
         changes = database.materialise(tables)
         print(summary(0, changes))
@@ -69,7 +70,7 @@ def _with_present_inputs(checked: CheckedProgram) -> CheckedProgram:
 
 def apply(options: argparse.Namespace) -> int:
     """Apply changes, each epoch durable before it is announced."""
-    with _open(options) as database:
+    with _opened(options) as database:
         epochs = [epoch for path in options.changes for epoch in read_changes(database.program.checked, path)]
         for epoch in epochs:
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
@@ -81,7 +82,8 @@ def whatif(options: argparse.Namespace) -> int:
     """Apply changes to a copy that is forgotten."""
     from sempre.api.stores import detached
 
-    with detached(_open(options)) as database:
+    with _opened(options) as database:
+        detached(database)
         epochs = [epoch for path in options.changes for epoch in read_changes(database.program.checked, path)]
         for epoch in epochs:
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
@@ -106,9 +108,7 @@ def _print_facts(sign: str, name: str, table: Any) -> None:
 
 def query(options: argparse.Namespace) -> int:
     """Print the answers to an atom."""
-    from sempre.api import Database
-
-    with Database.open(options.store, epoch=options.epoch) as database:
+    with _opened(options) as database:
         table = database.query(options.query)
         if not table.column_names:
             print("true" if table.num_rows else "false")
@@ -145,7 +145,7 @@ def verify(options: argparse.Namespace) -> int:
     from sempre.api.stores import check_files, first_difference, repair
 
     check_files(options.store)
-    with _open(options) as database:
+    with _opened(options) as database:
         found = database.verify()
         looked = f"{found.relations:,} relations, {found.facts:,} facts, {found.counters:,} counters"
         if found.ok:
@@ -201,21 +201,30 @@ def migrate(options: argparse.Namespace) -> int:
         print("nothing to do: the rules, relations and facts are the same")
         return 0
     print(found)
-    with Database(program, store=store, migrate=True, **_knobs(options)) as database:
+    with (
+        session(options) as spark,
+        Database(program, store=store, spark=spark, migrate=True, **_knobs(options)) as database,
+    ):
         sizes = ", ".join(f"{name} {len(database[name]):,}" for name in database)
         print(f"epoch {database.epoch}: {sizes}")
     return 0
 
 
-def _open(options: argparse.Namespace) -> Database:
+@contextmanager
+def _opened(options: argparse.Namespace) -> Iterator[Database]:
+    """The database in the store, at the epoch that was asked for."""
     from sempre.api import Database
 
-    return Database.open(options.store, **_knobs(options))
+    epoch = getattr(options, "epoch", None)
+    with session(options) as spark, Database.open(options.store, epoch=epoch, spark=spark, **_knobs(options)) as found:
+        yield found
 
 
 def _knobs(options: argparse.Namespace) -> dict[str, Any]:
+    """How a database is evaluated."""
     line = ProgressLine(sys.stderr) if is_terminal(sys.stderr) else None
-    return {"strategy": options.strategy, "threads": options.threads, "progress": line}
+    given = {name: getattr(options, name) for name in ("strategy", "threads", "place", "memory") if name in options}
+    return {**given, "progress": line}
 
 
 def summary(epoch: int, changes: ChangeSet) -> str:

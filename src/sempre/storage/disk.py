@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,12 @@ CHUNK = 1 << 20
 
 def checksum(data: Any) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
+
+
+def checksum_of(path: Path) -> str:
+    """The checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
 
 
 class Disk:
@@ -42,13 +49,31 @@ class Disk:
         self.step("write", path)
         return os.write(handle, data)
 
+    def link(self, old: Path, new: Path) -> None:
+        """Give a file another name, synced; a copy of it where it cannot have one."""
+        self.step("create", new)
+        try:
+            os.link(old, new)
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(old, new)
+        self.step("sync", new)
+        handle = os.open(new, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
     def rename(self, old: Path, new: Path) -> None:
         self.step("rename", new)
         old.replace(new)
 
     def remove(self, path: Path) -> None:
+        """Remove a file, or a folder that is empty."""
         self.step("remove", path)
-        path.unlink(missing_ok=True)
+        if path.is_dir():
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
 
     def make_folder(self, path: Path) -> None:
         self.step("folder", path)

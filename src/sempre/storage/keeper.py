@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import time
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sempre.backends.local import LocalBackend
@@ -16,13 +19,15 @@ from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.kernel.select import Selection
 from sempre.kernel.trace import RowSet
 from sempre.maintain.strategy import Deferred
+from sempre.places import DRIVER, place_of
 from sempre.storage import memories
 from sempre.storage.blocks import Content
-from sempre.storage.manifest import Manifest, StoredFile
+from sempre.storage.manifest import Manifest, StoredFile, StoredParts, StoredTable
 from sempre.storage.ondemand import OnDemand
 from sempre.storage.pieces import Reader
-from sempre.storage.state import epoch_sets, new_values, restore_values, restored, search
-from sempre.storage.store import Store
+from sempre.storage.state import epoch_sets, new_values, restore_values, restored, search, stored_sets
+from sempre.storage.store import Draft, Store
+from sempre.storage.tables import Tables
 
 logger = logging.getLogger(__name__)
 
@@ -31,16 +36,22 @@ RETRIES = 5
 
 
 class Files:
-    """The files of one epoch, opened together: they stay readable whatever a vacuum removes."""
+    """The files of one epoch, opened together: they stay readable whatever a vacuum removes.
+
+    Those of tables are only looked at: Spark opens them by their names.
+    """
 
     def __init__(self, store: Store, manifest: Manifest) -> None:
         self._store = store
         self._handles: dict[str, int] = {}
         try:
-            for file in manifest.files:
+            for file in manifest.piece_files:
                 if file.path not in self._handles:
                     self._handles[file.path] = os.open(store.path / file.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+            for table in manifest.tables.values():
+                for file in table.files:
+                    store.check_size(file)
+        except (OSError, StateError):
             self.close()
             raise
 
@@ -84,12 +95,17 @@ class Keeper:
     `epoch` opens an earlier epoch; that, or `read_only`, makes every change an error.
     """
 
-    def __init__(self, store: Store, text: str, engine: Engine, backend: LocalBackend, read_only: bool) -> None:
+    def __init__(
+        self, store: Store, text: str, engine: Engine, backend: LocalBackend, tables: Tables, read_only: bool
+    ) -> None:
         self.store = store
         self.kind = ""
         self._new_text: str | None = text
         self._engine = engine
         self._backend = backend
+        self._tables = tables
+        # The tables that have been put into the store, by their names there.
+        self._put: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._read_only = read_only
         self._files: Files | None = None
         self._reader: Reader | None = None
@@ -111,9 +127,21 @@ class Keeper:
             self._new_text = None
         reader = self._reader = Reader(self.manifest.pieces, self._files.load)
         restore_values(self._backend.values, reader)
-        self._engine.snapshot, self._stored = restored(self._engine, self._backend, self.manifest, reader)
+        tabled = partial(self._tabled, self.manifest)
+        self._engine.snapshot, self._stored = restored(self._engine, self._backend, self.manifest, reader, tabled)
         self._remembered = self._memories(self._engine.snapshot)
         logger.info("opened epoch %d", self.manifest.epoch, extra={"store": str(self.store.path)})
+
+    def _tabled(self, manifest: Manifest, set_: str) -> Any:
+        """The version of a set that is stored as tables."""
+        relation = set_.partition("/")[2]
+
+        def opened(name: str) -> Any:
+            return self._tables.opened(relation, self.store.path / name, manifest.tables[name].rows)
+
+        stored = manifest.parts[set_]
+        parts = [(opened(name), tuple(map(opened, gone))) for name, gone in stored.tables]
+        return self._tables.assembled(relation, parts, stored.rows)
 
     def search(self, name: str, selection: Selection, snapshot: Snapshot) -> RowSet | None:
         """The selected rows of a relation that has not been read, if looking through its files is quicker than that.
@@ -122,6 +150,8 @@ class Keeper:
         """
         versions = snapshot.versions
         if self._reader is None or not isinstance(versions, OnDemand) or versions.is_made(name) or not selection:
+            return None
+        if self.manifest is not None and f"facts/{name}" in self.manifest.parts:
             return None
         if not selection.lead:
             if name in self._scanned:
@@ -161,16 +191,20 @@ class Keeper:
     def start_over(self, manifest: Manifest) -> None:
         """Continue a store with a state of its own, none of which is in the store."""
         self._basis = manifest
-        self.manifest = replace(manifest, generation=manifest.generation + 1, lists={}, memories={}, pieces=())
+        self.manifest = replace(
+            manifest, generation=manifest.generation + 1, lists={}, memories={}, pieces=(), tables={}, parts={}
+        )
         self._engine.snapshot = replace(self._engine.snapshot, epoch=manifest.epoch, batches=manifest.batches)
 
     def commit(self, after: Snapshot, result: EpochResult) -> None:
         """Make the epoch durable."""
         started = time.perf_counter()
         before = self.manifest
-        contents: dict[str, Content] = epoch_sets(self._engine.program, result)
+        tabled = before.parts if before else {}
+        contents = epoch_sets(self._engine.program, self._engine.snapshot, after, result, tabled)
         remembered = self._memories(after)
-        metas = self._changed_memories(remembered, contents)
+        metas = self._changed_memories(after, remembered, contents)
+        fresh: dict[Any, str] = {}
         values, lists = new_values(self._backend.values, before.lists if before else {})
         manifest = Manifest(
             epoch=after.epoch,
@@ -186,7 +220,9 @@ class Keeper:
             pieces=before.pieces if before else (),
             report=report_of(result),
         )
-        self.manifest = self._basis = self.store.commit(manifest, self._new_text, values | contents)
+        tables = partial(self._with_tables, after, fresh)
+        self.manifest = self._basis = self.store.commit(manifest, self._new_text, values | contents, tables)
+        self._put.update(fresh)
         self._new_text = None
         unchanged = {name for name, memory in remembered.items() if memory is self._remembered.get(name)}
         kept = {name: memory for name, memory in self._stored.items() if name in unchanged}
@@ -196,21 +232,58 @@ class Keeper:
         where = {"store": str(self.store.path), "epoch": after.epoch, "seconds": seconds}
         logger.info("committed epoch %d in %.3f s", after.epoch, seconds, extra=where)
 
+    def _with_tables(self, after: Snapshot, fresh: dict[Any, str], draft: Draft, manifest: Manifest) -> Manifest:
+        """The manifest with the sets that are on the cluster; tables that the store lacks are put into the draft.
+
+        `fresh` is filled with these.
+        """
+        known = self.manifest.tables if self.manifest else {}
+        tables: dict[str, StoredTable] = {}
+
+        def put(table: Any) -> str:
+            name = self._put.get(table) or fresh.get(table) or self._own_name(table.path)
+            if name is None:
+                name, stored = draft.table(table.path, len(table))
+                fresh[table], tables[name] = name, stored
+            elif name not in tables:
+                tables[name] = known[name]
+            return name
+
+        parts = {
+            set_: StoredParts(
+                len(version), tuple((put(table), tuple(map(put, gone))) for table, gone in version.settled_parts())
+            )
+            for set_, version in stored_sets(self._engine.program, after).items()
+            if place_of(version) != DRIVER
+        }
+        return replace(manifest, tables=tables, parts=parts)
+
+    def _own_name(self, path: Path) -> str | None:
+        """The name that a folder has in the store, if it is there."""
+        folder = self.store.path / "tables"
+        return f"tables/{path.name}" if path.parent == folder else None
+
     def _memories(self, snapshot: Snapshot) -> dict[str, Any]:
         strata = self._engine.program.strata
         return {",".join(stratum.relations): snapshot.memories.get(stratum.index) for stratum in strata}
 
-    def _changed_memories(self, after: Mapping[str, Any], contents: dict[str, Content]) -> dict[str, Any]:
-        """What the manifest says of the memories; how their sets changed is added to `contents`."""
+    def _changed_memories(
+        self, after: Snapshot, remembered: Mapping[str, Any], contents: dict[str, Content]
+    ) -> dict[str, Any]:
+        """What the manifest says of the memories; how their sets changed is added to `contents`.
+
+        Those of strata on the cluster are not stored.
+        """
         metas: dict[str, Any] = {}
         known = self.manifest.memories if self.manifest else {}
         for stratum in self._engine.program.strata:
             name = ",".join(stratum.relations)
-            new = after[name]
+            new = remembered[name]
             if name in known and new is self._remembered.get(name) and new is not None:
                 metas[name] = known[name]
                 continue
-            meta = memories.describe(new, self._engine.strategy_of(stratum).name)
+            on_cluster = place_of(after.versions[stratum.relations[0]]) != DRIVER
+            meta = None if on_cluster else memories.describe(new, self._engine.strategy_of(stratum).name)
             if meta is not None:
                 metas[name] = meta
             old = memories.parts(Deferred.settled(self._stored.get(name)))

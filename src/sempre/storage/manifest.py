@@ -10,6 +10,8 @@ from typing import Any
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.storage.disk import checksum
 
+# The formats that can be read; a manifest has the first that can say what it has to.
+FORMATS = (1, 2)
 FORMAT = 1
 MAGIC = "sempre epoch"
 
@@ -44,6 +46,25 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredTable:
+    """Rows in a folder of Parquet files, as plain values."""
+
+    rows: int
+    files: tuple[StoredFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredParts:
+    """A set as the rows of some tables, each without those of others, and how many those are.
+
+    Tables go by their folders.
+    """
+
+    rows: int
+    tables: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """The state of one epoch. See `docs/format.md` for the meaning of each field."""
 
@@ -59,13 +80,26 @@ class Manifest:
     memories: Mapping[str, Any]
     pieces: tuple[Piece, ...]
     report: Mapping[str, Any]
+    tables: Mapping[str, StoredTable] = field(default_factory=dict)
+    parts: Mapping[str, StoredParts] = field(default_factory=dict)
 
     @property
     def files(self) -> Iterable[StoredFile]:
         """Every file that the epoch needs."""
+        yield from self.piece_files
+        for table in self.tables.values():
+            yield from table.files
+
+    @property
+    def piece_files(self) -> Iterable[StoredFile]:
+        """The program, and the files of pieces."""
         yield self.program
         for piece in self.pieces:
             yield from piece.files
+
+    @property
+    def format(self) -> int:
+        return 2 if self.parts else 1
 
     @property
     def bytes(self) -> int:
@@ -85,8 +119,11 @@ class Manifest:
 
 def to_bytes(manifest: Manifest) -> bytes:
     """The manifest as its file has it."""
-    body = json.dumps(asdict(manifest), separators=(",", ":"), ensure_ascii=True).encode("ascii") + b"\n"
-    return f"{MAGIC} {FORMAT} {checksum(body)}\n".encode("ascii") + body
+    raw = asdict(manifest)
+    if manifest.format == 1:
+        del raw["tables"], raw["parts"]
+    body = json.dumps(raw, separators=(",", ":"), ensure_ascii=True).encode("ascii") + b"\n"
+    return f"{MAGIC} {manifest.format} {checksum(body)}\n".encode("ascii") + body
 
 
 def from_bytes(data: bytes, path: object) -> Manifest:
@@ -97,19 +134,28 @@ def from_bytes(data: bytes, path: object) -> Manifest:
         raise damaged(path, "its first line is not that of a manifest")
     if words[3] != checksum(body):
         raise damaged(path, "its checksum does not match")
-    if words[2] != str(FORMAT):
-        raise unknown_format(path, words[2])
+    if words[2] not in map(str, FORMATS):
+        raise unknown_format(path, words[2], FORMATS)
     raw = json.loads(body)
     pieces = tuple(Piece(p["first"], p["last"], tuple(StoredFile(**f) for f in p["files"])) for p in raw["pieces"])
     fields = {name: tuple((lo, bits) for lo, bits in row) for name, row in raw["fields"].items()}
-    return Manifest(**{**raw, "program": StoredFile(**raw["program"]), "pieces": pieces, "fields": fields})
+    tables = {
+        name: StoredTable(table["rows"], tuple(StoredFile(**f) for f in table["files"]))
+        for name, table in raw.get("tables", {}).items()
+    }
+    parts = {
+        name: StoredParts(p["rows"], tuple((table, tuple(gone)) for table, gone in p["tables"]))
+        for name, p in raw.get("parts", {}).items()
+    }
+    read = {"program": StoredFile(**raw["program"]), "pieces": pieces, "fields": fields}
+    return Manifest(**{**raw, **read, "tables": tables, "parts": parts})
 
 
-def unknown_format(path: object, found: str) -> StateError:
+def unknown_format(path: object, found: str, known: tuple[int, ...] = (FORMAT,)) -> StateError:
     return StateError(
         Diagnostic(
             "E605",
-            f"`{path}` has format {found}, and this version of sempre reads format {FORMAT}",
+            f"`{path}` has format {found}, and this version of sempre reads format {' or '.join(map(str, known))}",
             hint="Use the version of sempre that wrote it, or a later one.",
         )
     )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sempre.analysis.model import Stratum
-from sempre.engine import STRATEGIES, Engine, Snapshot, standing
+from sempre.engine import STRATEGIES, Engine, Snapshot, standing_at
 from sempre.kernel.join import Weights
 from sempre.kernel.layout import Column, Field, Keys, Packing, fields_covering, packing
 from sempre.kernel.tally import Counted, Tally
@@ -25,6 +25,7 @@ from sempre.maintain.auto import Auto, Chosen
 from sempre.maintain.dredc import Counters, DRedC
 from sempre.maintain.iterations import Level, Levels
 from sempre.maintain.ranked import Ranks
+from sempre.places import place_of
 from sempre.storage.blocks import Block
 from sempre.storage.pieces import Reader, sorted_block
 
@@ -193,9 +194,12 @@ def _counted(columns: Any, weights: Weights, fields: tuple[Field, ...]) -> Count
 
 def fresh(engine: Engine, snapshot: Snapshot, stratum: Stratum) -> Any:
     """A memory for a stratum whose own was not stored, or is another strategy's."""
-    strategy = engine.strategy_of(stratum)
-    if strategy.name in SELF_STARTING or not (stratum.nonrecursive or stratum.recursive):
+    if not (stratum.nonrecursive or stratum.recursive):
+        return None
+    place = place_of(snapshot.versions[stratum.relations[0]])
+    strategy = engine.strategy_of(stratum, place)
+    if strategy.name in SELF_STARTING:
         return None
     if isinstance(strategy, Auto):
         return Chosen(DRedC(), None, 0.0)
-    return strategy.bootstrap(standing(engine, engine.fitted(snapshot)), stratum).memory
+    return strategy.bootstrap(standing_at(engine, engine.fitted(snapshot), stratum), stratum).memory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from sempre.kernel.select import Selection
 from sempre.kernel.trace import RowSet, Trace, within
 from sempre.kernel.values import Values
 from sempre.maintain.strategy import Change, Deferred
+from sempre.places import DRIVER, place_of
 from sempre.storage import memories
 from sempre.storage.blocks import Block, Content, Texts, joined
 from sempre.storage.manifest import Manifest
@@ -32,12 +33,33 @@ def derived_relations(program: CheckedProgram) -> set[str]:
 # ------------------------------------------------------------------------------------------------- writing
 
 
-def epoch_sets(program: CheckedProgram, result: EpochResult) -> dict[str, Content]:
-    """The changes of facts that an epoch made."""
-    derived = derived_relations(program)
-    found: dict[str, Content] = {f"facts/{name}": _change_block(change) for name, change in result.changes.items()}
-    explicit = {name: change for name, change in result.explicit.items() if name in derived}
-    return found | {f"explicit/{name}": _change_block(change) for name, change in explicit.items()}
+def stored_sets(program: CheckedProgram, snapshot: Snapshot) -> dict[str, Any]:
+    """The versions that a store has of a snapshot, by the names of their sets."""
+    found = {f"facts/{name}": version for name, version in snapshot.versions.items()}
+    return found | {f"explicit/{name}": snapshot.explicit[name] for name in derived_relations(program)}
+
+
+def epoch_sets(
+    program: CheckedProgram, before: Snapshot, after: Snapshot, result: EpochResult, tabled: Collection[str]
+) -> dict[str, Content]:
+    """How an epoch changed the sets that pieces have: all but those on the cluster, which are tables.
+
+    `tabled` are the sets that were tables before.
+    """
+    changes = {f"facts/{name}": change for name, change in result.changes.items()}
+    changes |= {f"explicit/{name}": change for name, change in result.explicit.items()}
+    old = stored_sets(program, before)
+    found: dict[str, Content] = {}
+    for name, version in stored_sets(program, after).items():
+        is_tabled = place_of(version) != DRIVER
+        if name in tabled:
+            if not is_tabled and len(version):
+                found[name] = version_block(version)
+        elif is_tabled and len(old[name]):
+            found[name] = version_block(old[name], gone=True)
+        elif not is_tabled and name in changes:
+            found[name] = _change_block(changes[name])
+    return found
 
 
 def _change_block(change: Change) -> Block:
@@ -52,10 +74,10 @@ def _change_block(change: Change) -> Block:
     return sorted_block(columns, weights, weights.size)
 
 
-def version_block(version: Any) -> Block:
-    """All rows of a relation."""
+def version_block(version: Any, gone: bool = False) -> Block:
+    """All rows of a relation, that came or went."""
     rows = version.rows()
-    return Block(rows.columns(), None, len(rows))
+    return Block(rows.columns(), np.full(len(rows), -1, np.int64) if gone else None, len(rows))
 
 
 def new_values(values: Values, known: Mapping[str, int]) -> tuple[dict[str, Content], dict[str, int]]:
@@ -90,21 +112,27 @@ def restore_values(values: Values, reader: Reader) -> None:
 
 
 def restored(
-    engine: Engine, backend: LocalBackend, manifest: Manifest, reader: Reader
+    engine: Engine, backend: LocalBackend, manifest: Manifest, reader: Reader, tabled: Callable[[str], Any]
 ) -> tuple[Snapshot, dict[str, Deferred]]:
     """The snapshot of a stored epoch, and the memories that were stored with it, by the names of their strata.
 
     The backend has the values of the store already. Relations and memories are read when they are needed. A memory that
-    the strategy of today cannot use is in the store all the same, until the stratum changes.
+    the strategy of today cannot use is in the store all the same, until the stratum changes. `tabled` gives the version
+    of a set that is stored as tables.
     """
     program = engine.program
     fields = {name: tuple(Field(lo, bits) for lo, bits in row) for name, row in manifest.fields.items()}
     backend.restore(fields)
     derived = derived_relations(program)
-    versions = OnDemand(program.relations, lambda name: _trace(reader, f"facts/{name}", backend.fields[name]))
 
-    def explicit(name: str) -> Trace:
-        return _trace(reader, f"explicit/{name}", backend.fields[name]) if name in derived else versions[name]
+    def read(kind: str, name: str) -> Any:
+        set_ = f"{kind}/{name}"
+        return tabled(set_) if set_ in manifest.parts else _trace(reader, set_, backend.fields[name])
+
+    versions: OnDemand[Any] = OnDemand(program.relations, partial(read, "facts"))
+
+    def explicit(name: str) -> Any:
+        return read("explicit", name) if name in derived else versions[name]
 
     bare = Snapshot(manifest.epoch, False, versions, OnDemand(program.relations, explicit), {}, manifest.batches)
     remembered = memories.MemoryReader(reader, backend.fields)

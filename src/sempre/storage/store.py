@@ -6,7 +6,7 @@ import fcntl
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +14,21 @@ from typing import Any
 
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.storage.blocks import Content, is_shared, log, segment
-from sempre.storage.disk import Disk, checksum
-from sempre.storage.manifest import FORMAT, Manifest, Piece, StoredFile, damaged, from_bytes, to_bytes, unknown_format
+from sempre.storage.disk import Disk, checksum, checksum_of
+from sempre.storage.manifest import (
+    FORMAT,
+    Manifest,
+    Piece,
+    StoredFile,
+    StoredTable,
+    damaged,
+    from_bytes,
+    to_bytes,
+    unknown_format,
+)  # fmt: skip
 from sempre.storage.pieces import NewPiece, due, merged
 
-FOLDERS = ("programs", "log", "segments", "epochs")
+FOLDERS = ("programs", "log", "segments", "tables", "epochs")
 _MANIFEST = re.compile(r"(\d{10})\.manifest")
 _NUMBERED = re.compile(r"(\d{10})\..*")
 _FORMAT = re.compile(rb"sempre store (\d{1,9})\n")
@@ -27,7 +37,8 @@ logger = logging.getLogger(__name__)
 
 
 def _names(folder: Path) -> list[str]:
-    return [entry.name for entry in folder.iterdir()]
+    """What is in a folder, which a store need not have."""
+    return [entry.name for entry in folder.iterdir()] if folder.exists() else []
 
 
 def store_path(place: object) -> Path:
@@ -70,7 +81,7 @@ class Store:
         """The epochs that can be read, in order."""
         try:
             names = _names(self.path / "epochs")
-        except (FileNotFoundError, NotADirectoryError):
+        except NotADirectoryError:
             return []
         return sorted(int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name)))
 
@@ -129,6 +140,17 @@ class Store:
         if checksum(data) != file.checksum:
             raise damaged(self.path / file.path, "its checksum does not match")
         return data
+
+    def check_size(self, file: StoredFile) -> None:
+        """Raise if a file is missing, or not as long as it must be."""
+        path = self.path / file.path
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
+            raise damaged(path, "it is missing" if missing else (error.strerror or str(error)).lower()) from None
+        if size != file.bytes:
+            raise damaged(path, f"it has {size:,} bytes and should have {file.bytes:,}")
 
     def program_text(self, manifest: Manifest) -> str:
         return str(self.read(manifest.program), "utf-8")
@@ -216,7 +238,7 @@ class Store:
             for name in _names(self.path / folder):
                 match = _NUMBERED.fullmatch(name)
                 if name.startswith(".") or (match and int(match[1]) > current):
-                    yield self.path / folder / name
+                    yield from _whole(self.path / folder / name)
 
     @contextmanager
     def _failures(self, path: Path) -> Iterator[None]:
@@ -231,15 +253,23 @@ class Store:
 
     # ------------------------------------------------------------------------------------------------- commit
 
-    def commit(self, manifest: Manifest, program: str | None, contents: Mapping[str, Content]) -> Manifest:
+    def commit(
+        self,
+        manifest: Manifest,
+        program: str | None,
+        contents: Mapping[str, Content],
+        tables: Callable[[Draft, Manifest], Manifest] = lambda _, manifest: manifest,
+    ) -> Manifest:
         """Make an epoch durable, all of it or nothing.
 
-        `manifest` has the pieces before it, `contents` what it adds, `program` is its text if that is new.
+        `manifest` has the pieces before it, `contents` what it adds, `program` is its text if that is new. `tables`
+        names the tables in the manifest, and puts those into the draft that the store has not got yet.
         """
         assert self._lock is not None, "only the writer commits"
         draft = Draft(self, manifest.epoch)
         try:
             with self._failures(self.path):
+                manifest = tables(draft, manifest)
                 stored = manifest.program if program is None else draft.program(program)
                 pieces, piece = self._merged(manifest, contents)
                 if files := draft.files(piece.contents):
@@ -269,15 +299,25 @@ class Store:
         """Remove the files that nothing names."""
         with self._failures(self.path):
             self.disk.sync_folder(self.path / "epochs")
-            for folder in ("programs", "log", "segments"):
+            # A table is a folder of files.
+            named = {"/".join(name.split("/")[:2]) for name in named}
+            for folder in ("programs", "log", "segments", "tables"):
                 for name in _names(self.path / folder):
                     if f"{folder}/{name}" not in named:
-                        self.disk.remove(self.path / folder / name)
+                        for path in _whole(self.path / folder / name):
+                            self.disk.remove(path)
 
     def broken(self) -> None:
         """Nobody knows what is on the disk: refuse to write until the store was opened again."""
         self._broken = True
         self.unlock()
+
+
+def _whole(path: Path) -> Iterator[Path]:
+    """Everything to remove so that a path is gone, in that order."""
+    if path.is_dir():
+        yield from path.iterdir()
+    yield path
 
 
 class Draft:
@@ -290,7 +330,7 @@ class Draft:
         self._folders: set[Path] = set()
         self._number = 0
         # A commit that replaces a manifest must not take the names of the files it replaces.
-        taken = [name for folder in ("log", "segments") for name in _names(store.path / folder)]
+        taken = [name for folder in ("log", "segments", "tables") for name in _names(store.path / folder)]
         mine = [int(name.split(".")[1]) for name in taken if name.startswith(f"{epoch:010d}.")]
         self._number = max(mine, default=-1) + 1
 
@@ -306,6 +346,22 @@ class Draft:
             slug = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
             files.append(self._write(f"segments/{self._name()}.{slug}.parquet", segment(content), {name: len(content)}))
         return tuple(files)
+
+    def table(self, source: Path, rows: int) -> tuple[str, StoredTable]:
+        """Take over a folder of Parquet files that is written; returns its name in the store."""
+        disk, name = self._store.disk, f"tables/{self._name()}"
+        folder = self._store.path / name
+        self._written.append(folder)
+        disk.make_folder(folder)
+        files = []
+        for file in sorted(source.glob("*.parquet")):
+            path = folder / file.name
+            self._written.append(path)
+            disk.link(file, path)
+            files.append(StoredFile(f"{name}/{file.name}", path.stat().st_size, checksum_of(path)))
+        disk.sync_folder(folder)
+        self._folders.add(folder.parent)
+        return name, StoredTable(rows, tuple(files))
 
     def program(self, text: str) -> StoredFile:
         return self._write(f"programs/{self._epoch:010d}.dl", text.encode("utf-8"), {})

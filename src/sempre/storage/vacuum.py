@@ -11,7 +11,7 @@ from sempre.analysis.model import CheckedProgram, Kind
 from sempre.storage.blocks import Block, Content, Texts
 from sempre.storage.manifest import Manifest
 from sempre.storage.pieces import Reader
-from sempre.storage.store import Store
+from sempre.storage.store import FOLDERS, Store
 
 # Sets whose rows begin with an iteration.
 _ITERATED = ("count", "new")
@@ -37,11 +37,8 @@ def vacuum(store: Store, program: CheckedProgram, keep: int) -> tuple[int, int]:
 
 def used(store: Store) -> int:
     """The size of all files."""
-    return sum(
-        path.stat().st_size
-        for folder in ("programs", "log", "segments", "epochs")
-        for path in (store.path / folder).iterdir()
-    )
+    folders = [store.path / folder for folder in FOLDERS]
+    return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
 
 
 def _rewrite(store: Store, program: CheckedProgram) -> None:

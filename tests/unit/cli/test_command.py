@@ -166,6 +166,8 @@ def test_options_reach_the_database() -> None:
         (["run", "p.dl", "--place", "workers"], "error: --place workers needs --on spark\n"),
         (["run", "p.dl", "--place", "cluster", "--on", "local"], "error: --place cluster needs --on spark\n"),
         (["run", "p.dl", "--master", "local"], "error: --master needs --on spark\n"),
+        (["apply", "s", "c.txt", "--place", "cluster"], "error: --place cluster needs --on spark\n"),
+        (["query", "s", "e(X)", "--conf", "a=b"], "error: --conf needs --on spark\n"),
         (["run", "p.dl", "--threads", "0"], "error: argument --threads: `0` is not a number from 1\n"),
         (["run", "p.dl", "--memory", "big"], "error: argument --memory: `big` is not a size such as 512M or 2G\n"),
         (["run", "p.dl", "--strategy", "magic"], "error: argument --strategy: invalid choice: 'magic'"),

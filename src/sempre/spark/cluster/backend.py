@@ -111,6 +111,15 @@ class SparkBackend:
         kinds = kinds_of(declared, self.program.types)
         return self._store.held(table_of(self.values, columns, size, kinds, declared.arity), kinds, declared.arity)
 
+    def opened(self, relation: str, path: Path, rows: int) -> Table:
+        """The rows of a relation in a folder that somebody else keeps."""
+        declared = self.program.relations[relation]
+        return self._store.opened(path, rows, kinds_of(declared, self.program.types), declared.arity)
+
+    def assembled(self, relation: str, parts: Sequence[tuple[Table, Sequence[Table]]], rows: int) -> Version:
+        """A version of so many rows: disjoint parts, each without what was taken out of it."""
+        return Version(self._empty(relation), tuple((table, tuple(gone)) for table, gone in parts), rows)
+
     def take(self, relation: Relation, chosen: DataFrame, span: Span = NOWHERE) -> tuple[Table, int]:
         """The rows of a DataFrame with the columns of a relation, which stay where they are, and how many it has."""
         types = self.program.types

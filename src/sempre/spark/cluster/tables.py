@@ -56,6 +56,7 @@ class Store:
         self._program = program
         # Merged tables that nobody has asked for yet: settled at the end of an epoch, at the latest.
         self._merging: weakref.WeakSet[Table] = weakref.WeakSet()
+        self._opened: weakref.WeakValueDictionary[Path, Table] = weakref.WeakValueDictionary()
 
     def empty(self, kinds: Kinds, arity: int, weighted: bool = False) -> Table:
         table = Table(self, kinds, arity, weighted)
@@ -89,6 +90,16 @@ class Store:
         made = Table(self, kinds, arity, False)
         made.keep(table if table.num_rows <= FEW_ROWS else self.scratch.put(table))
         return made
+
+    def opened(self, path: Path, rows: int, kinds: Kinds, arity: int) -> Table:
+        """The table in a folder that somebody else keeps."""
+        table = self._opened.get(path)
+        if table is None:
+            table = self._opened[path] = Table(self, kinds, arity, False)
+            table._size, table._path = rows, path
+            if rows <= FEW_ROWS:
+                table.here = self.scratch.get(path, names_of(kinds))
+        return table
 
     def settle(self, tables: Iterable[Table]) -> None:
         """Write whatever is not yet, several tables at a time; what they share comes first."""
@@ -361,6 +372,11 @@ class Version:
 
     def tables(self) -> list[Table]:
         return [table for part, gone in self.parts for table in (part, *gone)]
+
+    def settled_parts(self) -> list[Part]:
+        """The parts, all of whose tables are in folders."""
+        self.like.store.settle(self.tables())
+        return [(part, tuple(table for table in gone if len(table))) for part, gone in self.parts if len(part)]
 
     def frame(self) -> DataFrame:
         """A DataFrame of the rows; lazy. Parts without the same tables are one scan, and so are those tables."""

@@ -1,0 +1,179 @@
+"""Databases on the cluster whose epochs are kept: opened again there, in the driver, or without Spark."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import sempre
+from sempre.api.stores import check_files, vacuum
+from sempre.storage.store import Store
+from tests.disks import FullDisk
+from tests.inside import engine_of
+from tests.property.programs import random_case
+from tests.property.test_stores import check_case
+from tests.spark.conftest import KIND
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RULES = """
+.type Pair = [a: symbol, n: number]
+.decl edge(x: symbol, y: symbol)
+.decl reach(x: symbol, y: symbol)
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), edge(y, z).
+reach("m", "m").
+.decl named(p: Pair, w: float)
+.decl any()
+any() :- reach(_, _).
+"""
+EDGES = [("a", "b"), ("b", "c"), ("c", "d")]
+
+
+def opened(path: Path | Store, spark: SparkSession | None, **options: Any) -> sempre.Database:
+    return sempre.Database(RULES, store=path, spark=spark, **({"place": "cluster"} | options))
+
+
+def state(db: sempre.Database) -> dict[str, list[Any]]:
+    return {name: sorted(db[name], key=repr) for name in db}
+
+
+def test_every_epoch_can_be_read_anywhere(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with opened(path, spark) as db:
+        db.apply(insert={"edge": EDGES, "named": [(("x", 1), 0.5), (None, -0.0)]})
+        before = state(db)
+        assert before["any"] == [()]
+        with pytest.raises(sempre.StateError, match="is being written by"):
+            opened(path, spark).apply(insert={"edge": [("q", "r")]})
+        db.apply(delete={"edge": [("b", "c")]}, insert={"reach": [("u", "v")]})
+        after = state(db)
+        assert (("u", "v") in after["reach"], ("a", "c") in after["reach"]) == (True, False)
+    assert (path / "epochs/0000000002.manifest").read_bytes().startswith(b"sempre epoch 2 ")
+    for options in ({}, {"place": "auto", "memory": 1000}, {"place": "auto"}, {"place": "auto", "spark": None}):
+        with opened(path, **({"spark": spark} | options)) as db:
+            assert (db.epoch, state(db)) == (2, after)
+            assert db.verify().ok
+            with db.at_epoch(1) as past:
+                assert state(past) == before
+                with pytest.raises(sempre.StateError, match="epoch 1 is past"):
+                    past.apply(insert={"edge": [("q", "r")]})
+    check_files(path)
+
+
+def test_what_changes_without_spark_is_kept_as_always(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with opened(path, spark) as db:
+        db.apply(insert={"edge": EDGES})
+    with sempre.Database(RULES, store=path) as db:
+        db.apply(delete={"edge": [("a", "b")]})
+        after = state(db)
+    assert (path / "epochs/0000000002.manifest").read_bytes().startswith(b"sempre epoch 1 ")
+    with opened(path, spark) as db:
+        assert state(db) == after
+        db.apply(insert={"edge": [("a", "b")]})
+    with sempre.Database(RULES, store=path) as db:
+        assert len(db["reach"]) == 7
+        assert db.verify().ok
+
+
+@pytest.mark.parametrize(("seed", "strategy"), [(3, "elastic"), (4, "dredc"), (9, "auto")])
+@pytest.mark.skipif(KIND == "connect", reason="other tests here are the sample on Connect")
+def test_random_programs_opened_at_any_place(spark: SparkSession, tmp_path: Path, seed: int, strategy: str) -> None:
+    rng = random.Random(seed)
+    places: Sequence[dict[str, Any]] = ({"spark": spark, "place": "cluster"}, {"spark": spark, "memory": 1000}, {})
+    check_case(random_case(rng), tmp_path, rng, (strategy,), places)
+
+
+def test_a_vacuum_keeps_the_tables_of_the_epochs_it_keeps(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with opened(path, spark) as db:
+        db.apply(insert={"edge": EDGES})
+        db.apply(delete={"edge": [("b", "c")]})
+        db.apply(insert={"edge": [("b", "c")]})
+        after = state(db)
+    tables = set((path / "tables").iterdir())
+    freed, left = vacuum(path)
+    assert freed > 0
+    assert left == sum(file.stat().st_size for file in path.rglob("*") if file.is_file() and "." in file.name)
+    assert set((path / "tables").iterdir()) < tables
+    check_files(path)
+    with opened(path, spark) as db:
+        assert (state(db), db.verify().ok) == (after, True)
+        db.apply(delete={"edge": [("c", "d")]})
+    check_files(path)
+
+
+def test_damaged_tables_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with opened(path, spark) as db:
+        db.apply(insert={"edge": EDGES})
+    file = next((path / "tables").rglob("*.parquet"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-5])
+    with pytest.raises(sempre.StateError, match="should have") as raised:
+        opened(path, spark)
+    assert raised.value.diagnostics[0].code == "E602"
+    file.write_bytes(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
+    with pytest.raises(sempre.StateError, match="its checksum does not match"):
+        check_files(path)
+    file.unlink()
+    with pytest.raises(sempre.StateError, match="it is missing"):
+        opened(path, spark)
+
+
+def test_no_room_at_any_step_of_a_commit(spark: SparkSession, tmp_path: Path) -> None:
+    path, disk = tmp_path / "store", FullDisk(1 << 60)
+    with opened(Store(path, disk), spark) as db:
+        db.apply(insert={"edge": EDGES})
+        before, engine = state(db), engine_of(db)
+        after, result = engine.evaluate({"edge": engine.backend.receive("edge", *codes(db, [("d", "e")]))}, {})
+        journal = engine.journal
+        assert journal is not None
+        for room in range(1000):
+            disk.room, disk.steps = room, 0
+            if (code := refused(lambda: journal.commit(after, result))) is None:
+                break
+            disk.cleared()
+            assert code == "E606"
+            kept = {name for epoch in Store(path).epochs() for name in Store(path).manifest(epoch).tables}
+            assert {f"tables/{folder.name}" for folder in (path / "tables").iterdir()} == kept
+            with sempre.Database(RULES, store=path) as reader:
+                assert (reader.epoch, state(reader)) == (1, before)
+        assert room > 8
+        engine.snapshot = after
+        assert ("a", "e") in db["reach"]
+    check_files(path)
+
+
+def refused(action: Callable[[], None]) -> str | None:
+    """The code of the error that an action ends with."""
+    try:
+        action()
+    except sempre.StateError as error:
+        return error.diagnostics[0].code
+    return None
+
+
+def codes(db: sempre.Database, rows: list[tuple[str, str]]) -> tuple[list[Any], int]:
+    columns = [db._backend.values.symbols.encode(list(column)) for column in zip(*rows, strict=True)]
+    return columns, len(rows)
+
+
+def test_what_a_dead_writer_left_is_removed(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with opened(path, spark) as db:
+        db.apply(insert={"edge": EDGES})
+    table = next((path / "tables").iterdir())
+    shutil.copytree(table, path / "tables" / "0000000002.7")
+    with opened(path, spark) as db:
+        db.apply(insert={"edge": [("d", "e")]})
+    named = Store(path).manifest().tables
+    assert "tables/0000000002.7" not in named or len(named) > 7
+    check_files(path)
