@@ -101,7 +101,7 @@ class _Mark:
 
 @dataclass(frozen=True, slots=True)
 class _Settled:
-    """One batch: a table of its rows, or a DataFrame that can be read again."""
+    """One batch: a table of its rows, which the driver can judge, or a DataFrame that can be read again."""
 
     reader: StreamReader
     staying: Staying
@@ -109,23 +109,30 @@ class _Settled:
 
     def batch(self) -> Batch:
         """Everything in it."""
-        reader, staying, found = self.reader, self.staying, self.found
+        found, wrong = self.found, dict[str, list[Diagnostic]]()
         if isinstance(found, pa.Table):
-            size = found.num_rows
-            if not size or not any(staying.stays(relation, lambda: size) for relation in reader.relations):
-                return _here(reader.operations(found))
-            found = staying.cluster.scratch.spark.createDataFrame(found, reader.schema)
-        signs = self._looked_at(found)
-        changed = [relation for relation in reader.relations if relation.name in signs]
-        wrong = {relation.name: reader.unfit(relation.name) for relation in changed}
-        there = [relation for relation in changed if staying.stays(relation, partial(_size, signs, relation))]
-        here = self._fetched(found, [relation.name for relation in changed if relation not in there], wrong)
-        sound = [relation for relation in there if not wrong[relation.name]]
-        fit = dict(zip(sound, self._checked(found, sound, signs, wrong), strict=True))
+            operations = self.reader.operations(found)
+            signs = {name: _signs(given) for name, given in operations.items()}
+            there = self._there(signs)
+            if not there:
+                return _here(operations)
+            here: Mapping[str, Operations] = {name: operations[name] for name in signs if name not in there}
+            df = self.staying.cluster.scratch.spark.createDataFrame(found, self.reader.schema)
+        else:
+            df, signs = found, self._looked_at(found)
+            there = self._there(signs)
+            wrong |= {name: self.reader.unfit(name) for name in signs}
+            here = self._fetched(df, [name for name in signs if name not in there], wrong)
+        fit = self._checked(df, [relation for name, relation in there.items() if not wrong.get(name)], wrong)
         if any(wrong.values()):
             raise DataError([finding for findings in wrong.values() for finding in findings])
-        plus, minus = self._taken(fit, signs)
-        return Batch(sum(map(sum, signs.values())), here, plus, minus)
+        return Batch(sum(map(sum, signs.values())), here, *self._taken(fit, signs))
+
+    def _there(self, signs: Mapping[str, Signs]) -> dict[str, Relation]:
+        """The relations that have changes and stay on the cluster."""
+        changed = [relation for relation in self.reader.relations if relation.name in signs]
+        staying = [relation for relation in changed if self.staying.stays(relation, partial(_size, signs, relation))]
+        return {relation.name: relation for relation in staying}
 
     def _rows(self, df: DataFrame) -> list[dict[str, Any]]:
         """A few rows, by one job."""
@@ -165,12 +172,10 @@ class _Settled:
             self.reader.check_nulls(mark.name, sum(group[f"nulls{at}"] for group in groups))
             if any(group[f"odd{at}"] for group in groups):
                 mark.check(self._others(df, mark))
-        found: dict[str, Signs] = {}
+        found = {relation.name: [0, 0] for relation in self.reader.relations}
         for group in groups:
-            plus, minus = found.get(group["name"], (0, 0))
-            rows = group["rows"]
-            found[group["name"]] = (plus + rows, minus) if group["sign"] else (plus, minus + rows)
-        return found
+            found[group["name"]][0 if group["sign"] else 1] += group["rows"]
+        return {name: (plus, minus) for name, (plus, minus) in found.items() if plus or minus}
 
     def _name(self) -> Column:
         """The relation of a row; null if it is none."""
@@ -220,58 +225,55 @@ class _Settled:
         return found
 
     def _checked(
-        self,
-        df: DataFrame,
-        relations: Sequence[Relation],
-        signs: Mapping[str, Signs],
-        wrong: dict[str, list[Diagnostic]],
-    ) -> list[DataFrame | None]:
-        """The rows of the relations that stay, as plain values; None where something is wrong with them."""
-        from pyspark.sql import functions as fn
+        self, df: DataFrame, relations: Sequence[Relation], wrong: dict[str, list[Diagnostic]]
+    ) -> dict[str, DataFrame]:
+        """The rows of relations that stay, as plain values; what is wrong with them is noted."""
+        odd: dict[str, DataError] = {}
+        fit: dict[str, DataFrame] = {}
 
-        reader, scratch = self.reader, self.staying.cluster.scratch
-        order = reader.columns.order
-        marks = [(fn.lit(0) if order is None else fn.col(reader.mark(order))).alias(RANK), self._sign().alias(SIGN)]
-
-        def check(relation: Relation) -> DataFrame | None:
-            values = [fn.col(name).alias(f"c{at}") for at, name in enumerate(reader.values(relation.name))]
-            chosen = self._of(df, [relation.name]).select(*values, *marks)
-            types = self.staying.cluster.program.types
+        def check(relation: Relation) -> None:
             try:
-                return checked(scratch, chosen, relation, types, NOWHERE, (RANK, SIGN), _no_records)[0]
+                fit[relation.name] = self._plain(df, relation)
             except _NoRecords as error:
-                odd.setdefault(relation.name, error)
+                odd[relation.name] = error
             except DataError as error:
                 wrong[relation.name] = list(error.diagnostics)
-            return None
 
-        odd: dict[str, DataError] = {}
-        scratch.jobs.count(len(relations))
-        found = scratch.jobs.run([partial(check, relation) for relation in relations])
+        self.staying.jobs.run([partial(check, relation) for relation in relations])
         # As in the driver, which looks into texts when all else is well.
-        first = next((odd[relation.name] for relation in relations if relation.name in odd), None)
-        if first is not None and not any(wrong.values()):
-            raise first
-        return found
+        if odd and not any(wrong.values()):
+            raise next(odd[relation.name] for relation in relations if relation.name in odd)
+        return fit
 
-    def _taken(self, fit: Mapping[Relation, DataFrame | None], signs: Mapping[str, Signs]) -> tuple[Sides, Sides]:
+    def _plain(self, df: DataFrame, relation: Relation) -> DataFrame:
+        """The rows of a relation as plain values, each with its place in the order, and whether it is inserted."""
+        from pyspark.sql import functions as fn
+
+        reader, cluster = self.reader, self.staying.cluster
+        order = reader.columns.order
+        rank = fn.lit(0) if order is None else fn.col(reader.mark(order))
+        values = [fn.col(name).alias(f"c{at}") for at, name in enumerate(reader.values(relation.name))]
+        chosen = self._of(df, [relation.name]).select(*values, rank.alias(RANK), self._sign().alias(SIGN))
+        self.staying.jobs.count()
+        carried, types = (RANK, SIGN), cluster.program.types
+        return checked(cluster.scratch, chosen, relation, types, carried=carried, no_records=_no_records)[0]
+
+    def _taken(self, fit: Mapping[str, DataFrame], signs: Mapping[str, Signs]) -> tuple[Sides, Sides]:
         """What is inserted and what is deleted, settled: of each fact its last operation."""
         plus: dict[str, Table] = {}
         minus: dict[str, Table] = {}
         both: dict[str, Table] = {}
         cluster = self.staying.cluster
-        for relation, df in fit.items():
-            assert df is not None
-            empty = cluster.empty(relation.name).rows()
-            inserts, deletes = signs[relation.name]
+        for name, df in fit.items():
+            empty = cluster.empty(name).rows()
+            inserts, deletes = signs[name]
             if inserts and deletes:
                 kinds = (*empty.kinds, Kind.NUMBER)
                 make = partial(by_last_operation, df, empty.names)
-                both[relation.name] = Table(empty.store, kinds, len(kinds), make=make, guess=inserts + deletes)
+                both[name] = Table(empty.store, kinds, len(kinds), make=make, guess=inserts + deletes)
             else:
-                facts = partial(_distinct, df, empty.names)
-                side = plus if inserts else minus
-                side[relation.name] = empty.store.lazy(empty, facts, (), shared=True, guess=inserts + deletes)
+                side, facts = plus if inserts else minus, df.select(*empty.names)
+                side[name] = empty.store.lazy(empty, facts.distinct, (), shared=True, guess=inserts + deletes)
         cluster.settle([*plus.values(), *minus.values(), *both.values()])
         for name, table in both.items():
             plus[name], minus[name] = _sides(table, cluster.empty(name).rows())
@@ -288,12 +290,13 @@ def _no_records(relation: Relation, bad: Sequence[BadTexts], span: Span) -> Data
     return _NoRecords(f"relation `{relation.name}`: column `{bad[0].column}`: {bad[0].why}")
 
 
+def _signs(given: Operations) -> Signs:
+    plus = int(given.inserts.sum())
+    return plus, given.inserts.size - plus
+
+
 def _size(signs: Mapping[str, Signs], relation: Relation) -> int:
     return sum(signs[relation.name])
-
-
-def _distinct(df: DataFrame, names: Sequence[str]) -> DataFrame:
-    return df.select(*names).distinct()
 
 
 def by_last_operation(df: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -313,13 +316,16 @@ def _sides(table: Table, empty: Table) -> tuple[Table, Table]:
     """The facts whose last operation inserts, and those whose last deletes."""
     names, sign = empty.names, table.names[-1]
 
-    def side(wanted: int) -> Table:
+    def facts(wanted: int) -> DataFrame:
         from pyspark.sql import functions as fn
 
-        if table.here is not None:
-            chosen = table.here.filter(pc.equal(table.here.column(sign), wanted)).select(names)
-            return empty.store.held(chosen, empty.kinds, empty.arity)
-        facts = lambda: table.frame().filter(fn.col(sign) == wanted).select(*names)  # noqa: E731
-        return empty.store.lazy(empty, facts, (table,), guess=len(table))
+        return table.frame().filter(fn.col(sign) == wanted).select(*names)
+
+    def side(wanted: int) -> Table:
+        here = table.here
+        if here is None:
+            return empty.store.lazy(empty, partial(facts, wanted), (table,), guess=len(table))
+        chosen = here.filter(pc.equal(here.column(sign), wanted)).select(names)
+        return empty.store.held(chosen, empty.kinds, empty.arity)
 
     return side(1), side(0)
