@@ -369,3 +369,22 @@ def test_a_stream_that_keeps_nothing(spark: Any, tmp_path: Path, monkeypatch: py
         with pytest.raises(SempreError, match="column `operation` of the stream has"):
             run(db, source.stream(), tmp_path / "again")
         assert (db.epoch, pairs(db, "edge")) == (2, {"ab", "cd"})
+
+
+@pytest.mark.skipif(KIND == "connect", reason="there batches are kept by one action")
+def test_a_stream_with_a_state_of_its_own(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Spark remembers from batch to batch stands a batch that is begun twice, or read behind a limit."""
+    monkeypatch.setattr("sempre.spark.cluster.scratch.FEW_ROWS", 2)
+    source = Source(spark, tmp_path / "source")
+    source.edges("+", "ab", "bc", "cd")
+    source.edges("+", "ab", "ef")
+    sizes: list[int] = []
+    with sempre.Database(FLAT, spark=spark, place="cluster") as db:
+        new = source.stream().dropDuplicates(["x", "y"])
+        run(db, new, tmp_path, on_changes=lambda changes: sizes.append(changes.report.added.get("edge", 0)))
+        assert (sizes, db.epoch) == ([3, 1], 2)
+        for commit in (tmp_path / "checkpoint" / "commits").glob("*1*"):
+            commit.unlink()
+        source.edges("+", "ef", "zz")
+        run(db, new, tmp_path, on_changes=lambda changes: sizes.append(changes.report.added.get("edge", 0)))
+        assert (sizes, db.epoch) == ([3, 1, 1], 3), "a batch that came again was passed over"

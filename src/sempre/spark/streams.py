@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
-from sempre.diagnostics import BackendError, DataError, Diagnostic, SempreError, StateError
+from sempre.diagnostics import NOWHERE, BackendError, DataError, Diagnostic, SempreError, StateError
 from sempre.spark.batches import Batch, Batches
-from sempre.spark.failures import reason_of
+from sempre.spark.failures import reading, reason_of
 from sempre.spark.feed import Feed
 from sempre.spark.inbox import Inbox, keeper
 from sempre.spark.operations import Columns, StreamReader
@@ -219,11 +219,15 @@ class Maintenance:
 
     def _take(self, df: DataFrame, batch: int, kept: bool) -> None:
         last = self._target.last_batch(self._stream)
+        what = f"batch {batch} of the stream"
         if batch <= last:
+            if not kept:  # else a stream with a state of its own would lack what Spark remembers of it
+                with reading(what, NOWHERE):
+                    df.write.format("noop").mode("overwrite").save()
             return
         if batch > last + 1 and not (last < 0 and self._options.trust_checkpoint):
             raise StateError(_gap(last, batch))
-        rows = self._batches.read(df, f"batch {batch} of the stream", kept=kept)
+        rows = self._batches.read(df, what, kept=kept)
         self._last = self._target.take(rows, (self._stream, batch), lambda n, c: self._publish(batch, n, c))
 
     def _publish(self, batch: int, epoch: int, changes: Changes) -> None:
