@@ -302,7 +302,8 @@ def test_auto_takes_small_batches_into_the_driver_by_one_job(spark: Any) -> None
         assert db._cluster.scratch.paths() == []
 
 
-def test_auto_leaves_on_the_cluster_what_is_there_or_does_not_fit(spark: Any) -> None:
+@pytest.mark.parametrize("in_files", [False, True], indirect=True)
+def test_auto_leaves_on_the_cluster_what_is_there_or_does_not_fit(spark: Any, in_files: bool) -> None:
     with sempre.Database(REACH, spark=spark, memory=1400) as db:
         known = symbols_in_driver(db)
         follower = Follower(db, reach_batch(spark, 0, 1).schema)
