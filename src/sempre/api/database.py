@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from sempre.active.engine import ActiveEngine
 from sempre.api.changes import ChangeSet, CycleChanges
 from sempre.api.epochs import Epochs
-from sempre.api.intake import Coming
 from sempre.api.options import Options, check_options
 from sempre.api.program import Program
 from sempre.api.transaction import Transaction
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sempre.active.explain import FactHistory
-    from sempre.spark.operations import Operations
+    from sempre.spark.batches import Batch
     from sempre.spark.streams import BatchReport, Maintenance
     from sempre.verify import Verification
 
@@ -359,7 +358,7 @@ class Database(Epochs):
         options = StreamOptions(
             columns, folder, name, trigger, keep_batches, trust_checkpoint, feed, on_changes
         )  # fmt: skip
-        target = Target(self.program.checked, self._last_batch, self._take_batch)
+        target = Target(self.program.checked, self._last_batch, self._take_batch, self._staying)
         self._streams.append(Maintenance(target, stream, options))
         return self._streams[-1]
 
@@ -368,28 +367,20 @@ class Database(Epochs):
 
     def _take_batch(
         self,
-        operations: Mapping[str, Operations],
+        rows: Batch,
         batch: tuple[str, int],
         publish: Callable[[int, ChangeSet], None],
     ) -> BatchReport:
         """One epoch of the operations in a batch."""
-        from sempre.spark.operations import last_operations
         from sempre.spark.streams import BatchReport
 
         self._open()
         started = time.perf_counter()
-        insert: dict[str, Any] = {}
-        delete: dict[str, Any] = {}
-        for name, given in operations.items():
-            columns, _ = self._encode(name, given.table)
-            for rows, side in zip(last_operations(columns, given.inserts, given.ranks), (insert, delete), strict=True):
-                if rows.size:
-                    side[name] = ([column[rows] for column in columns], rows.size)
+        insert, delete = self._intake.batch(rows)
         with self._writing:
-            report = self._apply(Coming(insert), Coming(delete), batch, publish).report
+            report = self._apply(insert, delete, batch, publish).report
             epoch = self._engine.snapshot.epoch
-        size = sum(given.inserts.size for given in operations.values())
-        return BatchReport(batch[1], epoch, size, time.perf_counter() - started, report.added, report.removed)
+        return BatchReport(batch[1], epoch, rows.rows, time.perf_counter() - started, report.added, report.removed)
 
     # --------------------------------------------------------------------------------------------------- end
 

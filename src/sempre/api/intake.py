@@ -17,6 +17,7 @@ from sempre.ingest import Parts, encode_rows, is_spark_frame
 from sempre.places import CLUSTER
 
 if TYPE_CHECKING:
+    from sempre.spark.batches import Batch
     from sempre.spark.border import Border
     from sempre.spark.cluster.backend import SparkBackend
     from sempre.spark.staying import Staying
@@ -73,6 +74,19 @@ class Intake:
             coming.there[relation.name] = there
         if here is not None:
             coming.codes[relation.name] = self._encoded(relation, here)
+
+    def batch(self, batch: Batch) -> tuple[Coming, Coming]:
+        """What a batch of a stream inserts, and what it deletes: of each fact its last operation."""
+        from sempre.spark.operations import last_operations
+
+        insert, delete = Coming(there=dict(batch.plus)), Coming(there=dict(batch.minus))
+        for name, given in batch.here.items():
+            columns, _ = self.encode(name, given.table)
+            lasts = last_operations(columns, given.inserts, given.ranks)
+            for rows, side in zip(lasts, (insert, delete), strict=True):
+                if rows.size:
+                    side.codes[name] = ([column[rows] for column in columns], rows.size)
+        return insert, delete
 
     def encode(self, name: str, rows: Any) -> Encoded:
         """Rows as codes, wherever they are."""

@@ -135,6 +135,15 @@ def column_expression(column: str, given: str, kind: Kind, name: str) -> Column:
     raise Unfit("E509", f"a column of type {given} cannot be read", _cast(given, kind, name))
 
 
+def crossing_type(given: str, kind: Kind) -> str:
+    """The type of the column as Spark sends it, where `column_expression` finds one."""
+    if kind in (Kind.SYMBOL, Kind.RECORD):
+        return "string"
+    if kind is Kind.FLOAT:
+        return "double"
+    return UNSIGNED if given == UNSIGNED else "bigint"
+
+
 def _micros_of_ntz(col: Column) -> Column:
     """Microseconds since 1970, as the clock shows; casts to a timestamp would be read in the session's time zone."""
     from pyspark.sql import functions as fn

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sempre.analysis.model import CheckedProgram, Kind, Relation
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic
 from sempre.spark.failures import reading
-from sempre.spark.frames import Unfit, column_expression, finished
+from sempre.spark.frames import Unfit, column_expression, crossing_type, finished
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -70,6 +70,7 @@ class StreamReader:
         self._width = len(schema.fields)
         self.columns = columns.settled(tuple(self._fields))
         self._expressions: list[Column] = []
+        self._types: list[str] = []
         self._places: dict[tuple[int, Kind], int] = {}
         self._marks = {name: self._mark(name) for name in self._mark_names()}
         self._values: dict[str, list[int]] = {}
@@ -127,67 +128,113 @@ class StreamReader:
         """Where among the expressions the column is, as it crosses for this kind."""
         at, field = self._fields[name]
         if (at, kind) not in self._places:
-            self._expressions.append(column_expression(f"c{at}", field.dataType.simpleString(), kind, name))
+            given = field.dataType.simpleString()
+            self._expressions.append(column_expression(f"c{at}", given, kind, name))
+            self._types.append(crossing_type(given, kind))
             self._places[at, kind] = len(self._expressions) - 1
         return self._places[at, kind]
 
     # ------------------------------------------------------------------------------------------------ batches
 
+    @property
+    def schema(self) -> str:
+        """The columns that a batch has for us, `e0` and so on; empty if it has none."""
+        return ", ".join(f"e{at} {type_}" for at, type_ in enumerate(self._types))
+
+    @property
+    def relations(self) -> list[Relation]:
+        """The relations that rows may change."""
+        return [self._relations[name] for name in self._values]
+
+    def chosen(self, df: DataFrame) -> DataFrame:
+        """The columns of a batch as Spark should send them."""
+        placed = df.toDF(*(f"c{at}" for at in range(self._width)))
+        return placed.select(*(column.alias(f"e{at}") for at, column in enumerate(self._expressions)))
+
     def read(self, df: DataFrame, what: str) -> dict[str, Operations]:
         """The operations of a batch by relation, in one Spark job; raises naming every kind of row that is wrong."""
         with reading(what, NOWHERE):
-            placed = df.toDF(*(f"c{at}" for at in range(self._width)))
-            chosen = placed.select(*(column.alias(f"e{at}") for at, column in enumerate(self._expressions)))
-            table = chosen.toArrow() if self._expressions else _rows_without_columns(df.count())
+            table = self.chosen(df).toArrow() if self._expressions else _rows_without_columns(df.count())
         return self.operations(table)
 
     def operations(self, table: pa.Table) -> dict[str, Operations]:
         """The operations in the rows that Spark sent."""
+        found, wrong = self.judged(table)
+        if wrong:
+            raise DataError([finding for findings in wrong.values() for finding in findings])
+        return found
+
+    def judged(self, table: pa.Table) -> tuple[dict[str, Operations], dict[str, list[Diagnostic]]]:
+        """The operations by relation, and what is wrong with the rows of a relation."""
         inserts = self._inserts(table)
         ranks = self._ranks(table)
         found: dict[str, Operations] = {}
-        diagnostics: list[Diagnostic] = []
+        wrong: dict[str, list[Diagnostic]] = {}
         for name, rows in self._by_relation(table).items():
             relation = self._relations[name]
             if name in self._unfit:
-                diagnostics += self._unfit[name]
+                wrong[name] = self._unfit[name]
                 continue
             picked = _rows_without_columns(rows.size)
             if relation.arity:
                 try:
                     picked = finished(table.select(self._values[name]).take(pa.array(rows)), relation, NOWHERE)
                 except DataError as error:
-                    diagnostics += error.diagnostics
+                    wrong[name] = list(error.diagnostics)
                     continue
             found[name] = Operations(picked, inserts[rows], ranks[rows])
-        if diagnostics:
-            raise DataError(diagnostics)
-        return found
+        return found, wrong
 
     def _by_relation(self, table: pa.Table) -> dict[str, Codes]:
-        """The rows of each relation."""
+        """The rows of each relation, in the order in which relations are declared."""
         if self.columns.relation is not None:
             return {self.columns.relation: np.arange(table.num_rows)} if table.num_rows else {}
         names = self._texts(table, self.columns.relation_column)
-        found = {name: np.flatnonzero(names.indices == at) for at, name in enumerate(names.words)}
-        unknown = [name for name in found if name not in self._relations]
-        if unknown:
-            raise DataError([_unknown(name, self._relations) for name in unknown[:SHOWN]])
-        return found
+        self.check_relations(names.words)
+        places = {name: at for at, name in enumerate(names.words)}
+        return {name: np.flatnonzero(names.indices == places[name]) for name in self._relations if name in places}
 
     def _inserts(self, table: pa.Table) -> NDArray[np.bool_]:
         """Whether each row is inserted."""
         if self.columns.operation is None:
             return np.ones(table.num_rows, np.bool_)
         words = self._texts(table, self.columns.operation)
-        unknown = [word for word in words.words if word not in INSERTS + DELETES]
+        self.check_operations(words.words)
+        return np.array([word in INSERTS for word in words.words], np.bool_)[words.indices]
+
+    def check_operations(self, words: Sequence[str]) -> None:
+        """Raise if some of the words are no operations."""
+        unknown = sorted(word for word in words if word not in INSERTS + DELETES)
         if unknown:
             shown = ", ".join(f"`{word}`" for word in unknown[:SHOWN])
             hint = f"an operation is one of {', '.join(INSERTS + DELETES)}"
             raise DataError(
                 Diagnostic("E517", f"column `{self.columns.operation}` of the stream has {shown}", hint=hint)
             )
-        return np.array([word in INSERTS for word in words.words], np.bool_)[words.indices]
+
+    def check_relations(self, names: Sequence[str]) -> None:
+        """Raise if some of the names are those of no relation."""
+        unknown = sorted(name for name in names if name not in self._relations)
+        if unknown:
+            raise DataError([_unknown(name, self._relations) for name in unknown[:SHOWN]])
+
+    def check_nulls(self, name: str, count: int) -> None:
+        """Raise if there are nulls in a column that is about the rows."""
+        if count:
+            noun = "null" if count == 1 else "nulls"
+            raise DataError(Diagnostic("E508", f"column `{name}` of the stream: {count:,} {noun}"))
+
+    def unfit(self, name: str) -> list[Diagnostic]:
+        """What is wrong with the columns of a relation, if anything is."""
+        return self._unfit.get(name, [])
+
+    def mark(self, name: str) -> str:
+        """The column of `chosen` that is about the rows and has this name in the stream."""
+        return f"e{self._marks[name]}"
+
+    def values(self, name: str) -> list[str]:
+        """The columns of `chosen` that are those of a relation."""
+        return [f"e{at}" for at in self._values[name]]
 
     def _ranks(self, table: pa.Table) -> Codes:
         """The place of each row in the order; the same for all without one."""
@@ -202,9 +249,7 @@ class StreamReader:
 
     def _marked(self, table: pa.Table, name: str) -> pa.ChunkedArray:
         column = table.column(self._marks[name])
-        if column.null_count:
-            noun = "null" if column.null_count == 1 else "nulls"
-            raise DataError(Diagnostic("E508", f"column `{name}` of the stream: {column.null_count:,} {noun}"))
+        self.check_nulls(name, column.null_count)
         return column
 
 

@@ -56,21 +56,29 @@ class Staying:
             return self.cluster.take(arriving.relation, arriving.chosen, arriving.span)
 
     def _stays(self, arriving: Arriving) -> bool:
-        relation, places = arriving.relation, self.places
-        if not relation.arity:
-            return False
-        if places.fixed is not None:
-            return places.fixed == CLUSTER
+        relation = arriving.relation
+
+        def rows() -> int:
+            """How many there are, or may be where even that is few enough."""
+            most = arriving.most()
+            if most is not None and self._fits(relation, -(-most // relation.arity)):
+                return -(-most // relation.arity)
+            self.jobs.count()
+            return self.jobs.one(arriving.chosen.count)
+
+        return bool(relation.arity) and self.stays(relation, rows)
+
+    def stays(self, relation: Relation, rows: Callable[[], int]) -> bool:
+        """Whether rows of a relation stay on the cluster; they are counted only if it depends on that."""
+        if self.places.fixed is not None:
+            return self.places.fixed == CLUSTER
         held = self.held(relation.name)
-        if len(held) and place_of(held) == CLUSTER:
-            return True
-        room = places.budget - places.bytes_of(relation.name, len(held))
-        most = arriving.most()
-        if most is not None and places.bytes_of(relation.name, -(-most // relation.arity)) <= room:
-            return False
-        self.jobs.count()
-        rows = self.jobs.one(arriving.chosen.count)
-        return places.bytes_of(relation.name, rows) > room
+        return bool(len(held) and place_of(held) == CLUSTER) or not self._fits(relation, rows())
+
+    def _fits(self, relation: Relation, rows: int) -> bool:
+        """Whether the driver has room for so many rows more."""
+        places, name = self.places, relation.name
+        return places.bytes_of(name, rows) <= places.budget - places.bytes_of(name, len(self.held(name)))
 
 
 def values_in_text(path: str) -> int | None:

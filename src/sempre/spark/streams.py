@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
-from sempre.diagnostics import BackendError, DataError, Diagnostic, SempreError, StateError
-from sempre.spark.failures import reason_of
+from sempre.diagnostics import NOWHERE, BackendError, DataError, Diagnostic, SempreError, StateError
+from sempre.spark.batches import Batch, Batches
+from sempre.spark.failures import reading, reason_of
 from sempre.spark.feed import Feed
 from sempre.spark.inbox import Inbox, keeper
-from sempre.spark.operations import Columns, Operations, StreamReader
+from sempre.spark.operations import Columns, StreamReader
 from sempre.spark.sources import is_url
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from sempre.files.write import Changes
+    from sempre.spark.staying import Staying
 
 POLL_SECONDS = 0.2
 # What `foreachBatch` hands to a query that has been told to stop.
@@ -53,11 +55,13 @@ class Target:
 
     `last_batch` is the last batch of a stream that was applied, -1 before the first. `take` applies a batch as an
     epoch, and calls the function it gets with the epoch's number and changes before anybody else can see them.
+    `staying` gives who decides which rows stay on the cluster, if anything can.
     """
 
     checked: CheckedProgram
     last_batch: Callable[[str], int]
-    take: Callable[[Mapping[str, Operations], tuple[str, int], Callable[[int, Any], None]], BatchReport]
+    take: Callable[[Batch, tuple[str, int], Callable[[int, Any], None]], BatchReport]
+    staying: Callable[[], Staying | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class Maintenance:
     def __init__(self, target: Target, df: DataFrame, options: StreamOptions) -> None:
         self._target = target
         self._options = options
-        self._reader = StreamReader(target.checked, df.schema, options.columns)
+        self._batches = Batches(StreamReader(target.checked, df.schema, options.columns), target.staying)
         self._feed = None if options.feed is None else Feed.at(options.feed, target.checked)
         self._started = threading.Event()
         self._stopping = False
@@ -200,27 +204,31 @@ class Maintenance:
         self._started.wait()
         self._guarded(df, batch)
 
-    def _guarded(self, df: DataFrame, batch: int) -> None:
+    def _guarded(self, df: DataFrame, batch: int, *, kept: bool = False) -> None:
         with self._busy:
             if self._stopping or self._error is not None:
                 raise StateError(STOPPED)
             self._applying = threading.get_ident()
             try:
-                self._take(df, batch)
+                self._take(df, batch, kept)
             except BaseException as error:
                 self._error = error
                 raise
             finally:
                 self._applying = 0
 
-    def _take(self, df: DataFrame, batch: int) -> None:
+    def _take(self, df: DataFrame, batch: int, kept: bool) -> None:
         last = self._target.last_batch(self._stream)
+        what = f"batch {batch} of the stream"
         if batch <= last:
+            if not kept:  # else a stream with a state of its own would lack what Spark remembers of it
+                with reading(what, NOWHERE):
+                    df.write.format("noop").mode("overwrite").save()
             return
         if batch > last + 1 and not (last < 0 and self._options.trust_checkpoint):
             raise StateError(_gap(last, batch))
-        operations = self._reader.read(df, f"batch {batch} of the stream")
-        self._last = self._target.take(operations, (self._stream, batch), lambda n, c: self._publish(batch, n, c))
+        rows = self._batches.read(df, what, kept=kept)
+        self._last = self._target.take(rows, (self._stream, batch), lambda n, c: self._publish(batch, n, c))
 
     def _publish(self, batch: int, epoch: int, changes: Changes) -> None:
         if self._feed is not None:
@@ -237,7 +245,7 @@ class Maintenance:
                 batch = self._target.last_batch(self._stream) + 1
                 ended = not query.isActive
                 if inbox.is_kept(batch):
-                    self._guarded(inbox.read(batch), batch)
+                    self._guarded(inbox.read(batch), batch, kept=True)
                 elif ended:
                     return
                 else:
@@ -287,4 +295,4 @@ def _gap(last: int, batch: int) -> Diagnostic:
     )
 
 
-__all__ = ["BatchReport", "Columns", "Maintenance", "Operations", "StreamOptions", "Target"]
+__all__ = ["Batch", "BatchReport", "Columns", "Maintenance", "StreamOptions", "Target"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -22,6 +22,8 @@ LIMIT = 1 << 64
 # A type with room for every unsigned number, and one more digit.
 WIDE = "decimal(21,0)"
 RECORD_HINT = "a record is a string such as [1, [2, nil]]"
+# Makes the error for texts that are no records.
+NoRecords: TypeAlias = "Callable[[Relation, Sequence[BadTexts], Span], DataError]"
 
 
 def _wide(number: int) -> Column:
@@ -31,12 +33,38 @@ def _wide(number: int) -> Column:
     return fn.lit(str(number)).cast(WIDE)
 
 
+@dataclass(frozen=True, slots=True)
+class BadTexts:
+    """How many texts of a column are no records, and what is wrong with one of them."""
+
+    column: str
+    count: int
+    why: str
+
+
+def not_records(relation: Relation, bad: Sequence[BadTexts], span: Span) -> DataError:
+    """The error for texts that are no records."""
+    found = []
+    for texts in bad:
+        noun = "text is" if texts.count == 1 else "texts are"
+        error = Unfit("E507", f"{texts.count:,} {noun} not of its type: {texts.why}", RECORD_HINT)
+        found.append(unfit(relation, texts.column, error, span))
+    return DataError(found)
+
+
 def checked(
-    scratch: Scratch, chosen: DataFrame, relation: Relation, types: Mapping[str, Type], span: Span = NOWHERE
+    scratch: Scratch,
+    chosen: DataFrame,
+    relation: Relation,
+    types: Mapping[str, Type],
+    span: Span = NOWHERE,
+    carried: Sequence[str] = (),
+    no_records: NoRecords = not_records,
 ) -> tuple[DataFrame, int]:
     """The columns as plain values, and how many rows there are, by one job that gives nothing but numbers.
 
-    Raises `DataError` for every column with nulls or with values that no relation can hold.
+    Columns that are `carried` come along as they are. Raises `DataError` for every column with nulls or with values
+    that no relation can hold; `no_records` makes that for texts.
     """
     from pyspark.sql import functions as fn
 
@@ -54,16 +82,18 @@ def checked(
         raise DataError(found)
     # It is read again to be taken, and may be another by then.
     changed = fn.raise_error(fn.lit(f"the source of relation `{relation.name}` has changed while it was read"))
-    sound = chosen.select(*(fn.coalesce(fn.col(name), changed).alias(name) for name, _, _ in columns))
+    sound = chosen.select(*(fn.coalesce(fn.col(name), changed).alias(name) for name, _, _ in columns), *carried)
     if Kind.RECORD in relation.kinds:
-        sound = _with_records(scratch, sound, relation, types, span)
-    return plain(sound, relation), int(row["rows"])
+        sound, bad = _with_records(scratch, sound, relation, types)
+        if bad:
+            raise no_records(relation, bad, span)
+    return plain(sound, relation, carried), int(row["rows"])
 
 
 def _with_records(
-    scratch: Scratch, chosen: DataFrame, relation: Relation, types: Mapping[str, Type], span: Span
-) -> DataFrame:
-    """With every record written in the one way that counts; raises `DataError` for texts that are no records."""
+    scratch: Scratch, chosen: DataFrame, relation: Relation, types: Mapping[str, Type]
+) -> tuple[DataFrame, list[BadTexts]]:
+    """With every record written in the one way that counts, and what is wrong with texts that are none."""
     from pyspark.sql import functions as fn
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -72,15 +102,9 @@ def _with_records(
     written = scratch.mapped(chosen, run, schema)
     tests = [test for _, why, _ in run.records for test in (fn.count(why).alias(f"n{why}"), fn.min(why).alias(why))]
     found = written.agg(*tests).toArrow().to_pylist()[0]
-    wrong = []
-    for (_, why, _), column in zip(run.records, _record_columns(relation), strict=True):
-        if found[why] is not None:
-            noun = "text is" if found[f"n{why}"] == 1 else "texts are"
-            error = Unfit("E507", f"{found[f'n{why}']:,} {noun} not of its type: {found[why]}", RECORD_HINT)
-            wrong.append(unfit(relation, column, error, span))
-    if wrong:
-        raise DataError(wrong)
-    return written.select(*names_of(relation.kinds))
+    columns = zip(run.records, _record_columns(relation), strict=True)
+    bad = [BadTexts(column, found[f"n{why}"], found[why]) for (_, why, _), column in columns if found[why] is not None]
+    return written.select(*chosen.columns), bad
 
 
 def _record_columns(relation: Relation) -> list[str]:
@@ -88,12 +112,15 @@ def _record_columns(relation: Relation) -> list[str]:
     return [column for column, kind in pairs if kind is Kind.RECORD]
 
 
-def plain(df: DataFrame, relation: Relation) -> DataFrame:
-    """The columns of a relation, in order, as plain values; they are known to be such."""
-    named_df = df.toDF(*names_of(relation.kinds))
+def plain(df: DataFrame, relation: Relation, carried: Sequence[str] = ()) -> DataFrame:
+    """The columns of a relation, in order, as plain values; they are known to be such. Those `carried` come after."""
+    from pyspark.sql import functions as fn
+
+    named_df = df.toDF(*names_of(relation.kinds), *carried)
     types = dict(named_df.dtypes)
     columns = zip(names_of(relation.kinds), relation.kinds, strict=True)
-    return named_df.select(*(_plain(name, kind, types[name]).alias(name) for name, kind in columns))
+    values = [_plain(name, kind, types[name]).alias(name) for name, kind in columns]
+    return named_df.select(*(values or [fn.lit(0).cast("bigint").alias("c0")]), *carried)
 
 
 def _is_odd(name: str, kind: Kind) -> Column:

@@ -113,17 +113,22 @@ class Scratch:
             return self.jobs.one(report)
 
     def _write(self, make: Callable[[], DataFrame], few: bool) -> Found:
-        if few:
-            self.jobs.count()
-            with running():
-                table = make().limit(FEW_ROWS + 1).toArrow()
-            if table.num_rows <= FEW_ROWS:
-                return table
+        with running():
+            found = self.fetched(make) if few else None
+            return self.write(make) if found is None else found
+
+    def fetched(self, make: Callable[[], DataFrame]) -> pa.Table | None:
+        """The rows of a DataFrame, here; None if there are more than a few. What Spark raises is left as it is."""
+        self.jobs.count()
+        table = make().limit(FEW_ROWS + 1).toArrow()
+        return table if table.num_rows <= FEW_ROWS else None
+
+    def write(self, make: Callable[[], DataFrame]) -> Written:
+        """The rows of a DataFrame in files. What Spark raises is left as it is."""
         path = self._fresh()
         try:
             self.jobs.count()
-            with running():
-                make().write.option("compression", "snappy").parquet(path.as_uri())
+            make().write.option("compression", "snappy").parquet(path.as_uri())
         except BaseException:
             self.discard(path)
             raise
