@@ -394,3 +394,19 @@ def test_a_stream_with_a_state_of_its_own(spark: Any, tmp_path: Path, monkeypatc
         source.edges("+", "ef", "zz")
         run(db, new, tmp_path, on_changes=lambda changes: sizes.append(changes.report.added.get("edge", 0)))
         assert (sizes, db.epoch) == ([3, 1, 1], 3), "a batch that came again was passed over"
+
+
+def test_a_store_on_the_cluster_has_every_batch_once(spark: Any, tmp_path: Path) -> None:
+    source = Source(spark, tmp_path / "source")
+    source.edges("+", "ab", "bc")
+    options: dict[str, Any] = {"spark": spark, "place": "cluster", "store": tmp_path / "store"}
+    with sempre.Database(FLAT, **options) as db:
+        run(db, source.stream(), tmp_path)
+        epoch = db.epoch
+    for commit in (tmp_path / "checkpoint" / "commits").iterdir():
+        commit.unlink()
+    source.edges("-", "bc")
+    with sempre.Database(FLAT, **options) as db:
+        run(db, source.stream(), tmp_path)
+        assert (db.epoch, pairs(db, "back")) == (epoch + 1, {"ba"})
+        assert list(db._engine.snapshot.batches.values()) == [1]
