@@ -204,9 +204,10 @@ def test_what_is_wrong_is_said_in_the_same_words(
     assert [follower.db.epoch for follower in both] == [0, 0]
 
 
-def test_bytes_that_are_no_text(spark: Any, both: list[Follower], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("column", ["y", "operation", "relation"])
+def test_bytes_that_are_no_text(spark: Any, both: list[Follower], monkeypatch: pytest.MonkeyPatch, column: str) -> None:
     df = spark.createDataFrame([GOOD], f"{FIELDS}, at bigint")
-    df = df.selectExpr("relation", "operation", "x", "cast(X'ff' as string) y", "f", "u", "p", "at")
+    df = df.selectExpr(*(f"cast(X'ff' as string) {name}" if name == column else name for name in df.columns))
     here, there, written = outcomes(both, df, monkeypatch)
     assert there == here
     assert written == here

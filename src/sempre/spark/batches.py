@@ -22,7 +22,7 @@ from sempre.spark.cluster.crossing import BadTexts, checked
 from sempre.spark.cluster.scratch import FEW_ROWS
 from sempre.spark.cluster.tables import Table
 from sempre.spark.failures import reading
-from sempre.spark.operations import DELETES, INSERTS, SHOWN, Operations, StreamReader
+from sempre.spark.operations import DELETES, INSERTS, SHOWN, Operations, StreamReader, words_in
 from sempre.spark.staying import Staying
 
 if TYPE_CHECKING:
@@ -134,11 +134,10 @@ class _Settled:
         staying = [relation for relation in changed if self.staying.stays(relation, partial(_size, signs, relation))]
         return {relation.name: relation for relation in staying}
 
-    def _rows(self, df: DataFrame) -> list[dict[str, Any]]:
+    def _table(self, df: DataFrame) -> pa.Table:
         """A few rows, by one job."""
         self.staying.jobs.count()
-        found: list[dict[str, Any]] = self.staying.jobs.one(df.toArrow).to_pylist()
-        return found
+        return self.staying.jobs.one(df.toArrow)
 
     # ------------------------------------------------------------------------------------------------- looking
 
@@ -167,7 +166,8 @@ class _Settled:
             counts.append(
                 fn.count(fn.when(~col.isin(*mark.words), 1) if mark.words else fn.lit(None)).alias(f"odd{at}")
             )
-        groups = self._rows(df.groupBy(self._name().alias("name"), self._sign().alias("sign")).agg(*counts))
+        by = df.groupBy(self._name().alias("name"), self._sign().alias("sign"))
+        groups: list[dict[str, Any]] = self._table(by.agg(*counts)).to_pylist()
         for at, mark in enumerate(marks):
             self.reader.check_nulls(mark.name, sum(group[f"nulls{at}"] for group in groups))
             if any(group[f"odd{at}"] for group in groups):
@@ -200,7 +200,7 @@ class _Settled:
 
         col = fn.col(self.reader.mark(mark.name))
         words = df.filter(~col.isin(*mark.words)).select(col.alias("word")).distinct()
-        return [row["word"] for row in self._rows(words.orderBy("word").limit(SHOWN))]
+        return words_in(self._table(words.orderBy("word").limit(SHOWN)).column("word"), mark.name)
 
     # ------------------------------------------------------------------------------------------------- taking
 

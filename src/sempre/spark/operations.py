@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sempre.analysis.model import CheckedProgram, Kind, Relation
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic
 from sempre.spark.failures import reading
-from sempre.spark.frames import Unfit, column_expression, crossing_type, finished
+from sempre.spark.frames import Unfit, column_expression, crossing_type, finished, not_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -245,12 +245,23 @@ class StreamReader:
 
     def _texts(self, table: pa.Table, name: str) -> _Words:
         encoded = self._marked(table, name).combine_chunks().dictionary_encode()
-        return _Words(encoded.dictionary.to_pylist(), encoded.indices.to_numpy())
+        return _Words(words_in(encoded.dictionary, name), encoded.indices.to_numpy())
 
     def _marked(self, table: pa.Table, name: str) -> pa.ChunkedArray:
         column = table.column(self._marks[name])
         self.check_nulls(name, column.null_count)
         return column
+
+
+def words_in(column: pa.Array | pa.ChunkedArray, name: str) -> list[str]:
+    """The texts of a column that is about the rows."""
+    try:
+        found: list[str] = column.to_pylist()
+    except UnicodeDecodeError:
+        error = not_text()
+        message = f"column `{name}` of the stream: {error}"
+        raise DataError(Diagnostic(error.code, message, hint=error.hint)) from None
+    return found
 
 
 @dataclass(frozen=True, slots=True)
