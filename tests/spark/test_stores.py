@@ -67,20 +67,43 @@ def test_every_epoch_can_be_read_anywhere(spark: SparkSession, tmp_path: Path) -
     check_files(path)
 
 
-def test_what_changes_without_spark_is_kept_as_always(spark: SparkSession, tmp_path: Path) -> None:
+def test_relations_move_between_places(spark: SparkSession, tmp_path: Path) -> None:
+    """From the cluster to the driver, there and back, with a change each time."""
     path = tmp_path / "store"
     with opened(path, spark) as db:
         db.apply(insert={"edge": EDGES})
-    with sempre.Database(RULES, store=path) as db:
-        db.apply(delete={"edge": [("a", "b")]})
-        after = state(db)
-    assert (path / "epochs/0000000002.manifest").read_bytes().startswith(b"sempre epoch 1 ")
+    steps: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
+        ({}, {"delete": {"edge": [("a", "b")]}}, ["bc", "bd", "cd", "mm"]),
+        ({"spark": spark, "place": "cluster"}, {"delete": {"edge": [("c", "d")]}}, ["bc", "mm"]),
+        ({}, {"insert": {"edge": [("a", "b")]}}, ["ab", "ac", "bc", "mm"]),
+        ({"spark": spark, "memory": 1}, {"delete": {"edge": [("b", "c")], "reach": [("m", "m")]}}, ["ab"]),
+        ({"spark": spark}, {"insert": {"edge": [("b", "d")]}}, ["ab", "ad", "bd"]),
+    ]
+    formats = []
+    for number, (place, change, expected) in enumerate(steps, 2):
+        with sempre.Database(RULES, store=path, **place) as db:
+            db.apply(**change)
+        manifest = Store(path).manifest(number)
+        formats.append((manifest.format, set(manifest.parts)))
+        for is_local in (True, False):
+            with sempre.Database(RULES, store=path) if is_local else opened(path, spark) as db:
+                assert sorted(map("".join, db["reach"])) == expected
+                assert db.verify().ok
+    assert formats[:2] == [(1, set()), (2, {"facts/edge", "facts/reach", "facts/any"})]
+    assert (formats[2][0], formats[3][0], formats[4][0]) == (1, 2, 1)
+
+
+def test_what_does_not_change_is_not_stored_again(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "store"
     with opened(path, spark) as db:
-        assert state(db) == after
-        db.apply(insert={"edge": [("a", "b")]})
-    with sempre.Database(RULES, store=path) as db:
-        assert len(db["reach"]) == 7
-        assert db.verify().ok
+        db.apply(insert={"edge": EDGES, "named": [(("x", 1), 0.5)]})
+        db.apply(insert={"edge": [("d", "e")]})
+    with opened(path, spark) as db:
+        db.apply(insert={"edge": [("e", "f")]})
+    found = [Store(path).manifest(epoch).parts for epoch in (1, 2, 3)]
+    assert found[0]["facts/named"] == found[1]["facts/named"] == found[2]["facts/named"]
+    tables = [{table for table, _ in parts["facts/edge"].tables} for parts in found]
+    assert tables[0] < tables[1] < tables[2]
 
 
 @pytest.mark.parametrize(("seed", "strategy"), [(3, "elastic"), (4, "dredc"), (9, "auto")])
