@@ -85,7 +85,7 @@ def open_files(store: Store, epoch: int | None) -> tuple[Manifest, Files]:
             reason = (error.strerror or str(error)).lower()
             raise StateError(Diagnostic("E606", f"cannot read `{error.filename}`: {reason}")) from None
     for file in store.manifest(epoch).files:
-        store.read(file)  # raises, naming the one that is missing
+        store.check_there(file)  # raises, naming the one that is missing
     return open_files(store, epoch)
 
 
@@ -233,7 +233,7 @@ class Keeper:
         logger.info("committed epoch %d in %.3f s", after.epoch, seconds, extra=where)
 
     def _with_tables(self, after: Snapshot, fresh: dict[Any, str], draft: Draft, manifest: Manifest) -> Manifest:
-        """The manifest with the sets that are on the cluster; tables that the store lacks are put into the draft.
+        """The manifest with the sets that are on the cluster; tables that the last epoch lacks are put into the draft.
 
         `fresh` is filled with these.
         """
@@ -241,12 +241,12 @@ class Keeper:
         tables: dict[str, StoredTable] = {}
 
         def put(table: Any) -> str:
-            name = self._put.get(table) or fresh.get(table) or self._own_name(table.path)
-            if name is None:
-                name, stored = draft.table(table.path, len(table))
-                fresh[table], tables[name] = name, stored
-            elif name not in tables:
+            name = fresh.get(table) or self._put.get(table) or self._own_name(table.path)
+            if name is not None and name in known:
                 tables[name] = known[name]
+            elif name is None or name not in tables:
+                name, tables[name] = draft.table(table.path, len(table))
+                fresh[table] = name
             return name
 
         parts = {

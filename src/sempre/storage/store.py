@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -142,15 +143,17 @@ class Store:
         return data
 
     def check_size(self, file: StoredFile) -> None:
-        """Raise if a file is missing, or not as long as it must be."""
+        """Raise if a file is not as long as it must be; `FileNotFoundError` if it is not there."""
         path = self.path / file.path
-        try:
-            size = path.stat().st_size
-        except OSError as error:
-            missing = isinstance(error, FileNotFoundError)
-            raise damaged(path, "it is missing" if missing else (error.strerror or str(error)).lower()) from None
+        size = path.stat().st_size
         if size != file.bytes:
             raise damaged(path, f"it has {size:,} bytes and should have {file.bytes:,}")
+
+    def check_there(self, file: StoredFile) -> None:
+        """Raise if a file is missing."""
+        path = self.path / file.path
+        if not path.exists():
+            raise damaged(path, "it is missing")
 
     def program_text(self, manifest: Manifest) -> str:
         return str(self.read(manifest.program), "utf-8")
@@ -354,11 +357,13 @@ class Draft:
         self._written.append(folder)
         disk.make_folder(folder)
         files = []
-        for file in sorted(source.glob("*.parquet")):
+        for file in sorted(source.glob("[!_.]*.parquet")):
             path = folder / file.name
             self._written.append(path)
             disk.link(file, path)
             files.append(StoredFile(f"{name}/{file.name}", path.stat().st_size, checksum_of(path)))
+        if not files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
         disk.sync_folder(folder)
         self._folders.add(folder.parent)
         return name, StoredTable(rows, tuple(files))
