@@ -93,6 +93,23 @@ def test_relations_move_between_places(spark: SparkSession, tmp_path: Path) -> N
     assert (formats[2][0], formats[3][0], formats[4][0]) == (1, 2, 1)
 
 
+def test_a_store_by_a_relative_path(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark and its tasks are elsewhere, and so may this process be later."""
+    monkeypatch.setattr("sempre.spark.cluster.tables.FEW_ROWS", 1)
+    monkeypatch.setattr("sempre.spark.cluster.scratch.FEW_ROWS", 1)
+    monkeypatch.chdir(tmp_path)
+    with opened(Path("store"), spark) as db:
+        db.apply(insert={"edge": EDGES})
+    with opened(Path("store"), spark) as db:
+        monkeypatch.chdir("/")
+        assert sorted(db["edge"].to_spark().toArrow().column(0).to_pylist()) == ["a", "b", "c"]
+        monkeypatch.chdir(tmp_path)
+        db.apply(insert={"edge": [("d", "e")]})
+        assert (len(db["reach"]), db.verify().ok) == (11, True)
+    found = [Store("store").manifest(epoch).parts["facts/edge"].tables for epoch in (1, 2)]
+    assert found[0][0] in found[1]
+
+
 def test_what_does_not_change_is_not_stored_again(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "store"
     with opened(path, spark) as db:
@@ -146,6 +163,8 @@ def test_damaged_tables_are_named(spark: SparkSession, tmp_path: Path) -> None:
     file.write_bytes(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
     with pytest.raises(sempre.StateError, match="its checksum does not match"):
         check_files(path)
+    with pytest.raises(sempre.StateError, match="its checksum does not match"), sempre.Database.open(path) as db:
+        state(db)
     file.unlink()
     with pytest.raises(sempre.StateError, match="it is missing"):
         opened(path, spark)

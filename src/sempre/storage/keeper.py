@@ -27,7 +27,7 @@ from sempre.storage.ondemand import OnDemand
 from sempre.storage.pieces import Reader
 from sempre.storage.state import epoch_sets, new_values, restore_values, restored, search, stored_sets
 from sempre.storage.store import Draft, Store
-from sempre.storage.tables import Tables
+from sempre.storage.tables import LocalTables, Tables
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +104,8 @@ class Keeper:
         self._engine = engine
         self._backend = backend
         self._tables = tables
+        # Spark asks for whole paths, and this process may go elsewhere.
+        self._folder = store.path.absolute()
         # The tables that have been put into the store, by their names there.
         self._put: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._read_only = read_only
@@ -137,7 +139,10 @@ class Keeper:
         relation = set_.partition("/")[2]
 
         def opened(name: str) -> Any:
-            return self._tables.opened(relation, self.store.path / name, manifest.tables[name].rows)
+            if isinstance(self._tables, LocalTables):  # who reads all of it now; Spark does so later, and in parts
+                for file in manifest.tables[name].files:
+                    self.store.check_content(file)
+            return self._tables.opened(relation, self._folder / name, manifest.tables[name].rows)
 
         stored = manifest.parts[set_]
         parts = [(opened(name), tuple(map(opened, gone))) for name, gone in stored.tables]
@@ -260,8 +265,7 @@ class Keeper:
 
     def _own_name(self, path: Path) -> str | None:
         """The name that a folder has in the store, if it is there."""
-        folder = self.store.path / "tables"
-        return f"tables/{path.name}" if path.parent == folder else None
+        return f"tables/{path.name}" if path.parent == self._folder / "tables" else None
 
     def _memories(self, snapshot: Snapshot) -> dict[str, Any]:
         strata = self._engine.program.strata

@@ -149,6 +149,12 @@ class Store:
         if size != file.bytes:
             raise damaged(path, f"it has {size:,} bytes and should have {file.bytes:,}")
 
+    def check_content(self, file: StoredFile) -> None:
+        """Raise if a file does not hold what it must."""
+        path = self.path / file.path
+        if checksum_of(path) != file.checksum:
+            raise damaged(path, "its checksum does not match")
+
     def check_there(self, file: StoredFile) -> None:
         """Raise if a file is missing."""
         path = self.path / file.path

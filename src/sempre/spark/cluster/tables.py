@@ -44,7 +44,6 @@ SAMPLE_ROWS = 4096
 # A value is common in a column if at least this part of the rows has it, and so many rows of a sample do.
 COMMON_PART = 1 / 32
 COMMON_ROWS = 2
-# And at least so many that a sample has seen.
 
 
 class Store:
