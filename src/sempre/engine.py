@@ -1,7 +1,9 @@
 """The engine: takes epochs, brings stratum after stratum up to date, and commits all or nothing.
 
-The whole state is one immutable `Snapshot`. An epoch builds the next one beside it; committing is replacing a
-reference, so an error or an interrupt at any point leaves the last epoch as it was.
+The whole state is one immutable `Snapshot`. `evaluate` makes the next one beside it and changes nothing; `commit`
+compares and sets: it replaces the snapshot that the new one was made from, and no other. So an error or an interrupt at
+any point leaves the last epoch as it was. With a journal, becoming durable and becoming the state are one step that no
+signal splits.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ class Snapshot:
     """The state after an epoch: every relation, its explicit facts, and what the strategies remember.
 
     `blank` before anything was evaluated, or again while there are no facts at all: then an epoch starts from scratch.
-    `batches` has the last batch of every stream that was applied: one that comes again is recognized.
+    `batches` has the last batch of every stream that was applied: one that comes again is recognized. `demanded` has
+    the relations that were evaluated because somebody asked for them: another snapshot, even one with the same number,
+    has its own.
     """
 
     epoch: int
@@ -75,6 +79,16 @@ class Snapshot:
     explicit: Mapping[str, Version]
     memories: Mapping[int, Any]
     batches: Mapping[str, int] = field(default_factory=dict)
+    demanded: dict[str, Version] = field(default_factory=dict, init=False, compare=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no facts at all."""
+        return not any(len(version) for version in self.versions.values())
+
+
+class Overtaken(Exception):
+    """Another epoch was committed while this one was evaluated: what was evaluated is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +127,12 @@ class Journal(Protocol):
         """An epoch that follows `before` is about to be evaluated; raises if it could not be kept."""
         ...
 
-    def commit(self, after: Snapshot, result: EpochResult) -> None:
-        """Keep the epoch; raises if that fails, and then it has not happened."""
+    def commit(self, before: Snapshot, after: Snapshot, result: EpochResult, become: Callable[[], None]) -> None:
+        """Keep the epoch; raises if that fails, and then it has not happened.
+
+        `become` makes `after` the state of the engine: it is called in the same step in which the epoch becomes
+        durable. An interrupt raises before that step or after it.
+        """
         ...
 
 
@@ -133,7 +151,7 @@ class Engine:
     """Keeps the relations of a program on a backend, or, with `several`, on whichever place suits a stratum.
 
     `modules` are evaluated by algorithms of their own. Rules in `deferred` are not evaluated at all until `version` is
-    asked for their relation.
+    asked for their relation. `branch` makes a backend for questions, where they need not wait for an epoch under way.
     """
 
     program: CheckedProgram
@@ -145,16 +163,18 @@ class Engine:
     deferred: Mapping[str, NormalRule] = field(default_factory=dict)
     journal: Journal | None = None
     several: Places | None = None
+    branch: Callable[[], Backend] | None = None
     places: Places = field(init=False)
-    snapshot: Snapshot = field(init=False)
-    _demanded: dict[tuple[int, str], Version] = field(init=False)
+    _snapshot: Snapshot = field(init=False)
 
     def __post_init__(self) -> None:
         self.places = self.several or Places(self.program, {place_of(self.backend): self.backend})
-        self.places.renew()
-        nothing = {name: self.backend.empty(name) for name in self.program.relations}
-        self.snapshot = Snapshot(-1, True, nothing, nothing, {})
-        self._demanded = {}
+        self._snapshot = self._blank(-1, {})
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state after the last epoch. Only `commit` and `restore` replace it."""
+        return self._snapshot
 
     @property
     def plans(self) -> Plans:
@@ -164,30 +184,48 @@ class Engine:
     @property
     def is_empty(self) -> bool:
         """Whether there are no facts at all."""
-        return not any(len(version) for version in self.snapshot.versions.values())
+        return self._snapshot.is_empty
+
+    def _blank(self, epoch: int, batches: Mapping[str, int]) -> Snapshot:
+        """The state without any facts, with the backend's present layouts."""
+        nothing = {name: self.backend.empty(name) for name in self.program.relations}
+        return Snapshot(epoch, True, nothing, nothing, {}, batches)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Begin with a state that was kept somewhere. Can only be the first thing that happens."""
+        assert self._snapshot.epoch < 0, "an engine that has a state takes no other"
+        self.places.keep()
+        self._snapshot = snapshot
+
+    def aside(self) -> Engine:
+        """An engine with the same state, for a question: whatever it does, this one does not notice.
+
+        The two may work at the same time. Without `branch` it is this one, and the caller sees to it that they do not.
+        """
+        if self.branch is None:
+            return self
+        made = Engine(
+            self.program, self.branch(), self.strategy, self.progress, self.modules, self.debug, self.deferred
+        )  # fmt: skip
+        made._snapshot = self._snapshot
+        return made
 
     def version(self, name: str, snapshot: Snapshot | None = None) -> Version:
-        """A relation in the present snapshot, or in an earlier one."""
-        snapshot = snapshot or self.snapshot
+        """A relation in the present snapshot, or in another of this engine."""
+        snapshot = snapshot or self._snapshot
         rule = self.deferred.get(name)
         if rule is None:
             return snapshot.versions[name]
-        if (snapshot.epoch, name) not in self._demanded:
-            # What an earlier epoch was asked for is not likely to be asked for again.
-            self._demanded = {key: version for key, version in self._demanded.items() if key[0] == self.snapshot.epoch}
-            at = self.places.main
-            known = {read: self.places.bring(read, snapshot.versions[read], at) for read in relations_of(rule.body)}
-            explicit = {name: self.places.bring(name, snapshot.explicit[name], at)}
-            work = Work(self.program, self.backend, self.plans, {}, explicit, explicit, {}, _no_round, known)
-            outcome = materialize(work, Stratum(-1, (name,), (rule,), ()))
-            self._demanded[snapshot.epoch, name] = outcome.versions[name]
-        return self._demanded[snapshot.epoch, name]
+        if name not in snapshot.demanded:
+            snapshot.demanded[name] = self.aside()._demand(name, rule, snapshot)
+        return snapshot.demanded[name]
 
-    def reset(self) -> None:
-        """Start again from nothing, with the backend's present layouts."""
-        before = self.snapshot
-        self.__post_init__()
-        self.snapshot = replace(self.snapshot, epoch=before.epoch, batches=before.batches)
+    def _demand(self, name: str, rule: NormalRule, snapshot: Snapshot) -> Version:
+        at = self.places.main
+        known = {read: self.places.bring(read, snapshot.versions[read], at) for read in relations_of(rule.body)}
+        explicit = {name: self.places.bring(name, snapshot.explicit[name], at)}
+        work = Work(self.program, self.backend, self.plans, {}, explicit, explicit, {}, _no_round, known)
+        return materialize(work, Stratum(-1, (name,), (rule,), ())).versions[name]
 
     def apply(
         self,
@@ -200,23 +238,47 @@ class Engine:
 
         `before_commit` sees the epoch before anybody else does; if it raises, the epoch has not happened.
         """
+        before = self._snapshot
         if self.journal is not None:
-            self.journal.begin(self.snapshot)
-        after, result = self.evaluate(insert, delete, batch)
+            self.journal.begin(before)
+        after, result = self.evaluate(before, insert, delete, batch)
         if before_commit is not None:
             before_commit(after, result)
-        if self.journal is not None:
-            self.journal.commit(after, result)
-        self.snapshot = after
+        self.commit(after, before, result)
         return result
 
+    def commit(self, after: Snapshot, expected: Snapshot, result: EpochResult) -> None:
+        """Make `after` the state, if that is still `expected`; durable first, where there is a journal."""
+        if self._snapshot is not expected:
+            raise Overtaken
+
+        def become() -> None:
+            self.places.keep()  # first: numbers that the state uses must never be taken back
+            self._snapshot = after
+
+        if self.journal is None:
+            become()
+        else:
+            self.journal.commit(expected, after, result, become)
+
     def evaluate(
-        self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], batch: tuple[str, int] | None = None
+        self,
+        base: Snapshot,
+        insert: Mapping[str, Rows],
+        delete: Mapping[str, Rows],
+        batch: tuple[str, int] | None = None,
     ) -> tuple[Snapshot, EpochResult]:
-        """The snapshot that an epoch would lead to, and what it would do; nothing is kept."""
+        """The snapshot that an epoch leads to from `base`, and what it does; the state stays as it is.
+
+        Raises `Overtaken` when `progress` committed an epoch of its own meanwhile.
+        """
         started = time.perf_counter()
         instances = self._instances()
-        before = self.fitted(self.snapshot)
+        if base.is_empty:  # plans that were made for nothing, and layouts that were made for other facts, are no use
+            self.places.renew()
+            before = self._blank(base.epoch, base.batches)
+        else:
+            before = self.fitted(base)
         notes: list[str] = []
         pending = normalized(before.explicit, insert, delete, partial(self._at_home, notes))
         works = Works(
@@ -385,7 +447,7 @@ class Engine:
         return Outcome({name: version}, {name: change}, None, 0)
 
     def _round_observer(self, stratum: Stratum, started: float) -> Callable[[int, int], None]:
-        progress = self.progress
+        progress, base = self.progress, self._snapshot
         if progress is None:
             return _no_round
         total = 0
@@ -395,6 +457,8 @@ class Engine:
             total += facts
             seconds = time.perf_counter() - started
             progress(Progress(stratum.index + 1, len(self.program.strata), round_, total, seconds))
+            if self._snapshot is not base:
+                raise Overtaken
 
         return observe
 
@@ -472,6 +536,7 @@ __all__ = [
     "Engine",
     "EpochResult",
     "Journal",
+    "Overtaken",
     "Pending",
     "Progress",
     "Snapshot",

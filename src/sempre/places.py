@@ -86,6 +86,18 @@ class Places:
         """Plans from nothing, for the backends' present layouts."""
         self.plans = {name: Plans(self._program, backend) for name, backend in self.backends.items()}
 
+    def keep(self) -> None:
+        """What was numbered so far belongs to a state that is committed."""
+        for backend in self.backends.values():
+            backend.keep()
+
+    def forget(self) -> None:
+        """Take back what was numbered since `keep`, with all that may hold such a number."""
+        self._brought.clear()
+        self.renew()
+        for backend in self.backends.values():
+            backend.forget()
+
     @property
     def fixed(self) -> str | None:
         """Where everything has to be, if it has to be at one place."""

@@ -24,7 +24,9 @@ class Decoder:
     def __init__(self, values: Values, types: Mapping[str, Type]) -> None:
         self._values = values
         self._types = types
+        # All texts as an Arrow array, and how often codes had been taken back when it was made.
         self._texts: Any = None
+        self._forgotten = 0
 
     def table(self, relation: Relation, columns: Sequence[Column], size: int) -> Any:
         """An Arrow table of the rows."""
@@ -58,9 +60,11 @@ class Decoder:
         symbols = self._values.symbols
         if column.size < BULK_ROWS:
             return bytes_to_arrow([text.encode() for text in symbols.decode(column)], pa.string())
-        if self._texts is None or len(self._texts) < len(symbols):
-            self._texts = bytes_to_arrow([text.encode() for text in symbols.texts()], pa.string())
-        return self._texts.take(to_arrow(column, pa.int64()))
+        texts = self._texts
+        if texts is None or len(texts) < len(symbols) or self._forgotten != symbols.forgotten:
+            self._forgotten = symbols.forgotten
+            texts = self._texts = bytes_to_arrow([text.encode() for text in symbols.texts()], pa.string())
+        return texts.take(to_arrow(column, pa.int64()))
 
     def tuples(self, relation: Relation, columns: Sequence[Column], size: int) -> Iterator[tuple[Any, ...]]:
         """The rows as Python tuples."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sempre
+from sempre.engine import Engine
 from sempre.kernel.trace import RowSet
 from sempre.maintain.dredc import Counters
 from sempre.maintain.iterations import Level, Levels
@@ -52,7 +53,8 @@ def rows(db: sempre.Database, name: str, row: tuple[Any, ...]) -> RowSet:
 
 def plant(db: sempre.Database, **changes: Any) -> None:
     engine = db._engine
-    engine.snapshot = replace(engine.snapshot, **changes)
+    assert isinstance(engine, Engine)
+    engine._snapshot = replace(engine.snapshot, **changes)
 
 
 def memory_of(db: sempre.Database, name: str) -> tuple[int, Any]:

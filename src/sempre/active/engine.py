@@ -169,6 +169,7 @@ class ActiveEngine:
         changes = {name: change for name, change in changes.items() if change}
         versions = {name: chain.now for name, chain in timeline.chains.items()}
         batches = before.batches if batch is None else {**before.batches, batch[0]: batch[1]}
+        self.backend.keep()
         self.snapshot = Snapshot(before.epoch + 1, False, versions, epoch.explicit, {TIMELINE: timeline}, batches)
         seconds = time.perf_counter() - epoch.started
         plus, minus = (sum(len(getattr(change, side)) for change in changes.values()) for side in ("plus", "minus"))

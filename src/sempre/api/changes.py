@@ -82,6 +82,15 @@ class ChangeSet:
         self._frame = frame
         self._streams = streams
 
+    def withdraw(self) -> None:
+        """The epoch did not happen after all: what it would have changed can be read no more."""
+
+        def refuse(name: str) -> Any:
+            raise StateError("these changes were not committed", hint="Apply them again.")
+
+        self.added = self.removed = OnDemand(self.added, refuse)
+        self._frame = self._streams = None
+
     def streamed(self) -> Streams | ChangeSet:
         """What changed, for one reading: `added` and `removed` are not all in memory at once where they need not be."""
         return self._streams or self

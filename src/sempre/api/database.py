@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +19,11 @@ from sempre.api.options import Options, check_options
 from sempre.api.program import Program
 from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View, find
+from sempre.backends.local import LocalBackend
 from sempre.diagnostics import StateError
 from sempre.engine import Progress
 from sempre.lang.parser import parse_atom
+from sempre.results import Decoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,9 +111,7 @@ class Database(Epochs):
 
     def materialise(self, tables: Mapping[str, Any] | None = None) -> ChangeSet:
         """Epoch 0: the program's own facts, and these tables. Can only be the first thing that happens."""
-        self._open()
-        with self._writing:
-            return self._materialise(tables or {})
+        return self._materialise(tables or {})
 
     def apply(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
         """One epoch: delete, then insert; all of it or, if anything fails, nothing.
@@ -119,32 +121,44 @@ class Database(Epochs):
         insert, delete
             Rows by relation: tuples, dicts, Arrow, pandas, polars or Spark DataFrames.
         """
-        self._open()
         self._materialized()
-        return self._apply(self._intake.take(insert or {}), self._intake.take(delete or {}))
+        return self._apply(insert or {}, delete or {})
 
     def whatif(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
-        """What `apply` would change, and how it would go; nothing is kept."""
+        """What `apply` would change, and how it would go; nothing is kept.
+
+        It waits for nobody and keeps nobody waiting: the question is about the epoch that is current when it is asked.
+        With a Spark session it takes turns with changes.
+        """
         engine = self._stratified("whatif()")
         self._materialized()
-        before = engine.snapshot
-        coming, going = self._intake.take(insert or {}), self._intake.take(delete or {})
-        try:
-            after, result = engine.evaluate(*self._rows(coming, going))
-            return self._changes.of_epoch(result, before, after)
-        finally:
-            engine.snapshot = before
+        if not self._is_local:
+            with self._turn(), self._numbered():
+                coming, going = self._intake.take(insert or {}), self._intake.take(delete or {})
+                before = engine.snapshot
+                after, result = engine.evaluate(before, *self._rows(coming, going))
+                engine.places.keep()  # the answer is read later, and has these numbers
+                return self._changes.of_epoch(result, before, after)
+        aside = engine.aside()
+        backend = aside.backend
+        assert isinstance(backend, LocalBackend)
+        intake = replace(self._intake, backend=backend, engine=aside)
+        coming, going = intake.take(insert or {}), intake.take(delete or {})
+        intake.fit(coming)
+        after, result = aside.evaluate(aside.snapshot, intake.rows(coming), intake.rows(going))
+        backend.close()
+        changes = replace(self._changes, engine=aside, decoder=Decoder(backend.values, aside.program.types))
+        return changes.of_epoch(result, aside.snapshot, after)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Collect insertions and deletions, applied as one epoch at the end; an exception leaves nothing behind."""
-        self._open()
         self._materialized()
         transaction = Transaction(self._encode)
-        yield transaction
-        with self._writing:
-            insert, delete = self._intake.last_wins(transaction.operations)
-            transaction.changes = self._finish(insert, delete)
+        with self._numbered():
+            yield transaction
+            with self._turn():
+                transaction.changes = self._epoch(lambda: self._intake.last_wins(transaction.operations))
 
     # ------------------------------------------------------------------------- active rules, in the background
 
@@ -168,12 +182,13 @@ class Database(Epochs):
         """
         self._open()
         session = self._active()
-        self._idle()
-        first = self._engine.snapshot.epoch < 0
-        coming = self._intake.take(insert or {})
-        coming = self._intake.with_program_facts(coming) if first else coming
-        rows = self._rows(coming, self._intake.take(delete or {}))
-        session.start(*rows, None if watch is None else lambda cycle: watch(self._changes.of_cycle(cycle)))
+        with self._turn():
+            self._idle()
+            first = self._engine.snapshot.epoch < 0
+            coming = self._intake.take(insert or {})
+            coming = self._intake.with_program_facts(coming) if first else coming
+            rows = self._rows(coming, self._intake.take(delete or {}))
+            session.start(*rows, None if watch is None else lambda cycle: watch(self._changes.of_cycle(cycle)))
 
     def interrupt(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> None:
         """Change the input while inference runs: absorbed at the next cycle boundary, as if it had always been so."""
@@ -284,7 +299,7 @@ class Database(Epochs):
 
         self._idle()
         self._materialized()
-        with self._writing:
+        with self._turn():
             return verify(self._engine, self._decoder)
 
     def register_views(self, *names: str, prefix: str = "") -> list[str]:
@@ -374,28 +389,37 @@ class Database(Epochs):
         """One epoch of the operations in a batch."""
         from sempre.spark.streams import BatchReport
 
-        self._open()
         started = time.perf_counter()
-        insert, delete = self._intake.batch(rows)
-        with self._writing:
-            report = self._apply(insert, delete, batch, publish).report
+        with self._turn(), self._numbered():
+            insert, delete = self._intake.batch(rows)
+            report = self._epoch(lambda: self._rows(insert, delete), batch, publish).report
             epoch = self._engine.snapshot.epoch
         return BatchReport(batch[1], epoch, rows.rows, time.perf_counter() - started, report.added, report.removed)
 
     # --------------------------------------------------------------------------------------------------- end
 
     def close(self) -> None:
-        """Stop streams, give back threads and memory; the database cannot be used afterwards."""
+        """Stop streams, give back threads and memory; the database cannot be used afterwards.
+
+        An epoch that another thread is evaluating is not committed any more: `apply` raises there. One that is being
+        committed is waited for.
+        """
         while self._streams:
             self._streams.pop().stop()
+        if os.getpid() != self._process:  # a copy: threads, lock and scratch are the other's
+            self._closed = True
+            return
+        if self._writing.acquire(blocking=False):
+            try:
+                if self._evaluating:
+                    raise StateError("an epoch is under way", hint="Close the database when `apply()` has returned.")
+                self._closed = True
+            finally:
+                self._writing.release()
         self._closed = True
-        if self._session is not None:
-            self._session.cancel()
-        self._backend.close()
         if self._keeper is not None:
-            self._keeper.close()
-        if self._cluster is not None:
-            self._cluster.close()
+            self._keeper.let_go()
+        self._release()
 
     def __enter__(self) -> Database:
         return self

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sempre.active.engine import CYCLE_LIMIT, ActiveEngine
@@ -17,8 +19,9 @@ from sempre.api.program import Program
 from sempre.api.views import View, contains
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import DataError, StateError
-from sempre.engine import Engine, EpochResult, Snapshot
+from sempre.engine import Engine, EpochResult, Overtaken, Snapshot
 from sempre.ingest import encode_value
+from sempre.kernel.values import Values
 from sempre.modules.find import modularize
 from sempre.results import Decoder
 from sempre.sizes import parse_size
@@ -35,7 +38,8 @@ if TYPE_CHECKING:
 class Epochs:
     """The parts of a database, and one epoch of them; `Database` is its public face.
 
-    Epochs come one after the other, also from streams. Readers never wait: a snapshot does not change.
+    Epochs come one after the other, also from streams: who changes the database takes `_turn`. Readers never wait: a
+    snapshot does not change.
     """
 
     def __init__(self, program: Program, spark: Any, options: Options) -> None:
@@ -68,48 +72,128 @@ class Epochs:
                 parts.modules,
                 deferred=parts.deferred,
                 several=several,
+                branch=self._backend.branch if self._cluster is None else None,
             )
         self._frames = Frames(program.checked, spark, self._cluster)
         engine = self._engine if isinstance(self._engine, Engine) else None
         self._intake = Intake(program, self._backend, self._frames.border, self._cluster, engine)
         self._changes = ChangeSets(program, self._engine, self._decoder, self._frames)
         self._writing = threading.RLock()
+        self._process = os.getpid()
+        # How many hold numbers of values that no epoch has kept yet.
+        self._numbering = 0
+        self._counting = threading.Lock()
+        self._publishing = False
+        self._evaluating = False
         self._closed = False
         self._keeper: Keeper | None = None
 
     # ---------------------------------------------------------------------------------------------- one epoch
 
-    def _materialise(self, tables: Mapping[str, Any]) -> ChangeSet:
-        if self._engine.snapshot.epoch >= 0:
-            raise StateError("the database is materialized already", hint="Use apply() for further facts.")
-        return self._apply(self._intake.with_program_facts(self._intake.take(tables)), Coming())
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Who changes the database comes here first, and waits for whoever does so already.
 
-    def _apply(
-        self,
-        insert: Coming,
-        delete: Coming,
-        batch: tuple[str, int] | None = None,
-        publish: Callable[[int, ChangeSet], None] | None = None,
-    ) -> ChangeSet:
-        """One epoch."""
-        with self._writing:
-            return self._finish(*self._rows(insert, delete), batch, publish)
+        `progress` may change the database: its epoch comes first, and the one under way is evaluated again.
+        """
+        if os.getpid() != self._process:
+            raise StateError(
+                f"the database belongs to process {self._process}, of which this one is a copy",
+                hint="Make a database in this process: `Database(...)` or `Database.open(store)`.",
+            )
+        try:
+            with self._writing:
+                self._open()
+                if self._publishing:
+                    raise StateError(
+                        "an epoch is being published, and nothing can be changed before it is committed",
+                        hint="Apply further changes when `apply()` has returned, or in another thread.",
+                    )
+                yield
+        finally:
+            if self._closed:  # by another thread, meanwhile
+                self._release()
+
+    def _release(self) -> None:
+        """Give back what a closed database holds, unless somebody is at work: then that one does so at its end."""
+        if not self._writing.acquire(blocking=False):
+            return
+        try:
+            if self._session is not None:
+                self._session.cancel()
+            self._backend.close()
+            if self._keeper is not None:
+                self._keeper.close()
+            if self._cluster is not None:
+                self._cluster.close()
+        finally:
+            self._writing.release()
+
+    @contextmanager
+    def _numbered(self) -> Iterator[None]:
+        """Values may be numbered in here; those of an epoch that fails are taken back, if nobody else is at it."""
+        with self._counting:
+            self._numbering += 1
+        failed = True
+        try:
+            yield
+            failed = False
+        finally:
+            with self._counting:
+                self._numbering -= 1
+                alone = not self._numbering and isinstance(self._engine, Engine)
+                if failed and alone and not self._backend.values.is_kept:
+                    self._stratified("an epoch").places.forget()
+
+    def _materialise(self, tables: Mapping[str, Any]) -> ChangeSet:
+        with self._turn(), self._numbered():
+            if self._engine.snapshot.epoch >= 0:
+                raise StateError("the database is materialized already", hint="Use apply() for further facts.")
+            if self._evaluating:
+                raise StateError("the first epoch is being evaluated", hint="Ask for relations when it is there.")
+            insert = self._intake.with_program_facts(self._intake.take(tables))
+            return self._epoch(lambda: self._rows(insert, Coming()))
+
+    def _apply(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> ChangeSet:
+        """One epoch of rows of any kind."""
+        with self._turn(), self._numbered():
+            coming, going = self._intake.take(insert), self._intake.take(delete, known=self._is_local)
+            return self._epoch(lambda: self._rows(coming, going))
 
     def _rows(self, insert: Coming, delete: Coming) -> tuple[dict[str, Any], dict[str, Any]]:
         self._intake.fit(insert)
-        if not self._is_running and self._engine.is_empty:
+        if isinstance(self._engine, ActiveEngine) and not self._is_running and self._engine.is_empty:
             self._engine.reset()
         return self._intake.rows(insert), self._intake.rows(delete)
 
-    def _finish(
+    def _epoch(
         self,
-        plus: Mapping[str, Any],
-        minus: Mapping[str, Any],
+        rows: Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]],
         batch: tuple[str, int] | None = None,
         publish: Callable[[int, ChangeSet], None] | None = None,
     ) -> ChangeSet:
-        """One epoch; `publish` sees what it changes before anybody else, and if it raises, there is no epoch."""
+        """One epoch of the rows to insert and those to delete, which are laid out anew whenever the state changed.
+
+        `publish` sees what it changes before anybody else, and if it raises, there is no epoch.
+        """
         self._idle()
+        was_evaluating, self._evaluating = self._evaluating, True
+        try:
+            while True:
+                try:
+                    return self._attempt(*rows(), batch, publish)
+                except Overtaken:
+                    continue
+        finally:
+            self._evaluating = was_evaluating
+
+    def _attempt(
+        self,
+        plus: Mapping[str, Any],
+        minus: Mapping[str, Any],
+        batch: tuple[str, int] | None,
+        publish: Callable[[int, ChangeSet], None] | None,
+    ) -> ChangeSet:
         engine, before = self._engine, self._engine.snapshot
         jobs = self._jobs()
         made: list[ChangeSet] = []
@@ -117,12 +201,25 @@ class Epochs:
         def before_commit(after: Snapshot, result: EpochResult) -> None:
             made.append(self._changes.of_epoch(result, before, after, self._jobs() - jobs))
             if publish is not None:
+                self._publishing = True
                 publish(after.epoch, made[0])
 
-        if isinstance(engine, Engine):
+        if not isinstance(engine, Engine):
+            return self._changes.of_epoch(engine.apply(plus, minus), before, engine.snapshot)
+        try:
             engine.apply(plus, minus, batch, before_commit)
-            return made[0]
-        return self._changes.of_epoch(engine.apply(plus, minus), before, engine.snapshot)
+        except BaseException:
+            if made and engine.snapshot is before:
+                made[0].withdraw()
+            raise
+        finally:
+            self._publishing = False
+        return made[0]
+
+    @property
+    def _is_local(self) -> bool:
+        """Whether all rows are in the driver: then a question can have values of its own."""
+        return self._cluster is None
 
     def _jobs(self) -> int:
         """How many Spark jobs there have been."""
@@ -138,7 +235,7 @@ class Epochs:
         """Make sure that epoch 0 has happened."""
         self._open()
         if self._engine.snapshot.epoch < 0 and not self._is_running:
-            with self._writing:  # another thread may have been quicker
+            with self._turn():  # another thread may have been quicker
                 if self._engine.snapshot.epoch < 0:
                     self._materialise({})
 
@@ -172,7 +269,13 @@ class Epochs:
         return self._intake.encode(name, rows)
 
     def _encode_constants(self, relation: Relation, column: int, value: Any) -> int:
-        return encode_value(relation, column, value, self._backend.values, self.program.checked.types)
+        """The code of a value that is asked for; one that no fact has gets none for good."""
+        values = self._values_to_ask()
+        return encode_value(relation, column, value, values, self.program.checked.types)
+
+    def _values_to_ask(self) -> Values:
+        """Where values of a question are numbered. The cluster looks for values, and finds them by the codes here."""
+        return self._backend.values.branch() if self._is_local else self._backend.values
 
     def _staying(self) -> Staying | None:
         """Who decides what of an input stays on the cluster, if anything can."""

@@ -14,6 +14,7 @@ from sempre.backends.local import LocalBackend
 from sempre.diagnostics import DataError
 from sempre.engine import Engine
 from sempre.ingest import Parts, encode_rows, is_spark_frame
+from sempre.kernel.values import Values
 from sempre.places import CLUSTER
 
 if TYPE_CHECKING:
@@ -55,16 +56,21 @@ class Intake:
         engine = self.engine
         return Staying(self.cluster, engine.places, lambda name: engine.snapshot.explicit[name])
 
-    def take(self, tables: Mapping[str, Any]) -> Coming:
-        """The rows of all tables; what stays on the cluster is written there, several relations at a time."""
+    def take(self, tables: Mapping[str, Any], known: bool = False) -> Coming:
+        """The rows of all tables; what stays on the cluster is written there, several relations at a time.
+
+        With `known`, values that have no code get none: the rows are to be looked for, not to be kept.
+        """
         coming = Coming()
+        # A branch begins with what is kept, and so do the facts that there are.
+        values = self.backend.values.branch() if known else self.backend.values
         for name, rows in tables.items():
-            self._take(self.relation(name), rows, coming)
+            self._take(self.relation(name), rows, coming, values)
         if self.cluster is not None:
             self.cluster.settle(coming.there.values())
         return coming
 
-    def _take(self, relation: Relation, rows: Any, coming: Coming) -> None:
+    def _take(self, relation: Relation, rows: Any, coming: Coming, values: Values) -> None:
         here, there = rows, None
         if is_spark_frame(rows):
             here, there = self.border().given(relation, rows, self.staying())
@@ -73,7 +79,7 @@ class Intake:
         if there is not None:
             coming.there[relation.name] = there
         if here is not None:
-            coming.codes[relation.name] = self._encoded(relation, here)
+            coming.codes[relation.name] = self._encoded(relation, here, values)
 
     def batch(self, batch: Batch) -> tuple[Coming, Coming]:
         """What a batch of a stream inserts, and what it deletes: of each fact its last operation."""
@@ -91,10 +97,11 @@ class Intake:
     def encode(self, name: str, rows: Any) -> Encoded:
         """Rows as codes, wherever they are."""
         relation = self.relation(name)
-        return self._encoded(relation, self.border().take(relation, rows) if is_spark_frame(rows) else rows)
+        here = self.border().take(relation, rows) if is_spark_frame(rows) else rows
+        return self._encoded(relation, here, self.backend.values)
 
-    def _encoded(self, relation: Relation, rows: Any) -> Encoded:
-        return encode_rows(relation, rows, self.backend.values, self.program.checked.types)
+    def _encoded(self, relation: Relation, rows: Any, values: Values) -> Encoded:
+        return encode_rows(relation, rows, values, self.program.checked.types)
 
     def relation(self, name: str) -> Relation:
         relation = self.program.relations.get(name)

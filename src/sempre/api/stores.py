@@ -34,7 +34,7 @@ def stored_text(place: Any, epoch: int | None = None) -> tuple[str, str]:
     store = as_store(place)
     store.require()
     manifest = store.manifest(epoch)
-    return store.program_text(manifest), str(store.path / manifest.program.path)
+    return store.program_text(manifest), store.shown(manifest.program.path)
 
 
 def _stored_program(store: Store, epoch: int | None = None) -> CheckedProgram:
@@ -77,7 +77,7 @@ def _other_program(store: Store, found: Differences) -> StateError:
     return StateError(
         Diagnostic(
             "E604",
-            f"`{store.path}` was written with another program",
+            f"`{store.name}` was written with another program",
             detail=str(found),
             hint="`sempre migrate STORE NEW.dl`, or `Database(program, store=..., migrate=True)`, keeps the explicit"
             " facts and derives the rest again.",
@@ -104,9 +104,8 @@ def _migrate(database: Database, keeper: Keeper) -> None:
         written = _keeper_of(old).manifest
         assert written is not None, "there was an epoch to open"
         keeper.start_over(written)
-    keeper.kind = "migrate"
-    database._finish(*database._intake.last_wins(operations))
-    keeper.kind = ""
+    with database._turn(), keeper.named("migrate"):
+        database._epoch(lambda: database._intake.last_wins(operations))
 
 
 def _own_facts(database: Database) -> dict[str, set[tuple[Any, ...]]]:
@@ -134,21 +133,38 @@ def check_files(place: Any) -> None:
     """Read every file of every epoch; raises with all that are damaged."""
     store = as_store(place)
     store.require()
+    sound: set[tuple[str, str]] = set()
     found: dict[str, Diagnostic] = {}
     for epoch in store.epochs():
-        try:
-            files = list(store.manifest(epoch).files)
-        except StateError as error:
-            found |= {diagnostic.message: diagnostic for diagnostic in error.diagnostics}
-            continue
-        for file in files:
-            if file.path not in found:
-                try:
-                    store.read(file)
-                except StateError as error:
-                    found[file.path] = error.diagnostics[0]
+        found |= _damage(store, epoch, sound)
     if found:
         raise StateError(found.values())
+
+
+def _damage(store: Store, epoch: int, sound: set[tuple[str, str]]) -> dict[str, Diagnostic]:
+    """What is wrong with the files of an epoch, by their names; those in `sound` have been looked at.
+
+    A vacuum takes epochs and files away while they are being read. What is missing then is not damaged: the epoch is
+    gone, or has another manifest.
+    """
+    while True:
+        found: dict[str, Diagnostic] = {}
+        manifest = None
+        try:
+            manifest = store.manifest(epoch)
+        except StateError as error:
+            found = {diagnostic.message: diagnostic for diagnostic in error.diagnostics}
+        for file in () if manifest is None else manifest.files:
+            if (file.path, file.checksum) not in sound:
+                try:
+                    store.read(file)
+                    sound.add((file.path, file.checksum))
+                except StateError as error:
+                    found[file.path] = error.diagnostics[0]
+        if not found or store.still_has(epoch, manifest):
+            return found
+        if epoch not in store.epochs():
+            return {}
 
 
 def first_difference(database: Database) -> int:
@@ -165,24 +181,24 @@ def first_difference(database: Database) -> int:
 def repair(database: Database) -> ChangeSet:
     """Derive everything again from the explicit facts, and write what differs as a new epoch."""
     engine, keeper = database._stratified("a store"), _keeper_of(database)
-    before, bring, main = engine.snapshot, engine.places.bring, engine.places.main
-    versions, explicit = (
-        {name: bring(name, version, main) for name, version in sets.items()}
-        for sets in (before.versions, before.explicit)
-    )
-    again = Engine(engine.program, engine.backend, engine.strategy, modules=engine.modules, deferred=engine.deferred)
-    result = again.apply({name: version.rows() for name, version in explicit.items() if len(version)}, {})
-    right = again.snapshot.versions
-    changes = {name: difference(engine.backend, versions[name], right[name]) for name in right}
-    changes = {name: change for name, change in changes.items() if change}
-    result = replace(result, changes=changes, explicit={}, why="repair")
-    after = replace(again.snapshot, epoch=before.epoch + 1, batches=before.batches)
-    keeper.begin(before)
-    keeper.kind = "repair"
-    keeper.commit(after, result)
-    keeper.kind = ""
-    engine.snapshot = after
-    return database._changes.of_epoch(result, before, after)
+    with database._turn(), keeper.named("repair"):
+        before, bring, main = engine.snapshot, engine.places.bring, engine.places.main
+        versions, explicit = (
+            {name: bring(name, version, main) for name, version in sets.items()}
+            for sets in (before.versions, before.explicit)
+        )
+        again = Engine(
+            engine.program, engine.backend, engine.strategy, modules=engine.modules, deferred=engine.deferred
+        )  # fmt: skip
+        result = again.apply({name: version.rows() for name, version in explicit.items() if len(version)}, {})
+        right = again.snapshot.versions
+        changes = {name: difference(engine.backend, versions[name], right[name]) for name in right}
+        changes = {name: change for name, change in changes.items() if change}
+        result = replace(result, changes=changes, explicit={}, why="repair")
+        after = replace(again.snapshot, epoch=before.epoch + 1, batches=before.batches)
+        keeper.begin(before)
+        engine.commit(after, before, result)
+        return database._changes.of_epoch(result, before, after)
 
 
 def vacuum(place: Any, keep: int = 1) -> tuple[int, int]:

@@ -41,7 +41,7 @@ def contains(database: Epochs, version_of: Callable[[str], Any], relation: Relat
     """Whether a relation has a row, in the version that is asked for; what cannot be a row of it is not there."""
     backend = database._backend
     try:
-        columns, size = encode_rows(relation, [row], backend.values, database.program.checked.types)
+        columns, size = encode_rows(relation, [row], database._values_to_ask(), database.program.checked.types)
     except DataError:
         return False
     version = version_of(relation.name)

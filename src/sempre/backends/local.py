@@ -6,6 +6,7 @@ Large inputs are cut into slices that run on the thread pool; the kernel's array
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -178,6 +179,22 @@ class LocalBackend:
 
     def finish(self) -> None:
         """Nothing here has to be put in order."""
+
+    def keep(self) -> None:
+        self.values.keep()
+
+    def forget(self) -> None:
+        if not self.values.is_kept:
+            self.values.forget()
+
+    def branch(self) -> LocalBackend:
+        """A backend for questions: it begins with the layouts and the values of this one, and changes neither."""
+        branch = copy.copy(self)
+        branch.values = self.values.branch()
+        branch._pool = None
+        branch._counting = threading.Lock()
+        branch.instances = 0
+        return branch
 
     def no_rows(self, relation: str) -> RowSet:
         trace = self.empty(relation)

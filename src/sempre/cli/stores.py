@@ -31,7 +31,7 @@ def init(options: argparse.Namespace) -> int:
     store = Store(options.store)
     if store.exists:
         hint = "Remove it first, or give another directory; `sempre apply` changes a store."
-        raise StateError(Diagnostic("E611", f"`{store.path}` is a store already", hint=hint))
+        raise StateError(Diagnostic("E611", f"`{store.name}` is a store already", hint=hint))
     options.output = "-"
     program = load_program(options.program, spark=options.on == "spark")
     show_warnings(program.checked.warnings, program.checked.sources)
@@ -172,8 +172,8 @@ def history(options: argparse.Namespace) -> int:
     if options.metrics:
         print(prometheus(store.manifest(), len(store.epochs())), end="")
         return 0
-    for epoch in store.epochs():
-        print(store.manifest(epoch).line)
+    for manifest in store.manifests():
+        print(manifest.line)
     return 0
 
 

@@ -3,6 +3,10 @@
 Every column of the kernel is `int64`. `number` columns hold the value itself, `unsigned` and `float` columns its bit
 pattern, `symbol` and record columns a code from the tables here. Codes are handed out in order of first use and never
 change, so equality of codes is equality of values; order comparisons on symbols go through the text.
+
+Codes belong to the state that uses them. An epoch that commits `keep`s those that were handed out for it; one that does
+not has them taken back by `forget`. Questions (queries, what-ifs) hand out codes in a `branch`, which shares what is
+kept and nothing else.
 """
 
 from __future__ import annotations
@@ -25,9 +29,33 @@ class Symbols:
         self._codes: dict[str, int] = {}
         self._texts: list[str] = []
         self._lock = threading.Lock()
+        self._kept = 0
+        # How often codes were taken back: what somebody derived from a longer table is out of date then.
+        self.forgotten = 0
 
     def __len__(self) -> int:
         return len(self._texts)
+
+    def keep(self) -> None:
+        """The codes that there are stay for good."""
+        self._kept = len(self._texts)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether no code can be taken back."""
+        return self._kept == len(self._texts)
+
+    def forget(self) -> None:
+        """Take back the codes since `keep`. The caller knows that nobody holds one of them."""
+        with self._lock:
+            for text in self._texts[self._kept :]:
+                self._codes.pop(text, None)
+            del self._texts[self._kept :]
+            self.forgotten += 1
+
+    def branch(self) -> Symbols:
+        """A table with the codes that are kept; codes that it hands out are its own."""
+        return _Branch(self._codes, self._texts, self._kept)
 
     def code(self, text: str) -> int:
         """The code of `text`, a new one if it has none."""
@@ -35,9 +63,11 @@ class Symbols:
         if found is not None:
             return found
         with self._lock:
-            found = self._codes.setdefault(text, len(self._texts))
-            if found == len(self._texts):
+            found = self._codes.get(text)
+            if found is None:
+                # In this order: an interrupt between the two leaves a code without a text nowhere.
                 self._texts.append(text)
+                found = self._codes[text] = len(self._texts) - 1
         return found
 
     def known(self, text: str) -> int | None:
@@ -64,6 +94,45 @@ class Symbols:
         assert not self._texts, "codes that were handed out must not change"
         self._texts = texts
         self._codes = dict(zip(texts, range(len(texts)), strict=True))
+        self.keep()
+
+
+class _Branch(Symbols):
+    """A symbol table that begins as the first `base` symbols of another, which goes on growing meanwhile.
+
+    Making one costs nothing, however large the other is.
+    """
+
+    def __init__(self, codes: dict[str, int], texts: list[str], base: int) -> None:
+        super().__init__()
+        self._base_codes = codes
+        self._base_texts = texts
+        self._base = base
+
+    def __len__(self) -> int:
+        return self._base + len(self._texts)
+
+    def code(self, text: str) -> int:
+        shared = self._shared(text)
+        return self._base + super().code(text) if shared is None else shared
+
+    def known(self, text: str) -> int | None:
+        shared = self._shared(text)
+        own = self._codes.get(text) if shared is None else None
+        return shared if own is None else self._base + own
+
+    def _shared(self, text: str) -> int | None:
+        code = self._base_codes.get(text)
+        return code if code is not None and code < self._base else None
+
+    def text(self, code: int) -> str:
+        return self._base_texts[code] if code < self._base else self._texts[code - self._base]
+
+    def decode(self, codes: Column) -> list[str]:
+        return [self.text(code) for code in codes.tolist()]
+
+    def texts(self) -> Sequence[str]:
+        return [*self._base_texts[: self._base], *self._texts]
 
 
 class Records:
@@ -74,7 +143,30 @@ class Records:
         self._size = 0
         self._fields: list[Column] = [np.empty(16, np.int64) for _ in range(arity)]
         self._index = Trace.empty((EMPTY,) * (arity + 1))
+        self._kept = (0, self._index)
         self._lock = threading.Lock()
+
+    def keep(self) -> None:
+        """The codes that there are stay for good."""
+        self._kept = (self._size, self._index)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether no code can be taken back."""
+        return self._kept[0] == self._size
+
+    def forget(self) -> None:
+        """Take back the codes since `keep`. The caller knows that nobody holds one of them."""
+        with self._lock:
+            self._size, self._index = self._kept
+
+    def branch(self) -> Records:
+        """A table with the codes that are kept; codes that it hands out are its own."""
+        branch = Records(self._arity)
+        branch._size, branch._index = branch._kept = self._kept
+        # No room behind them: the first record that is added copies the columns.
+        branch._fields = [column[: branch._size] for column in self._fields]
+        return branch
 
     def encode(self, columns: Sequence[Column], size: int) -> Column:
         """Codes of `size` records given by their field columns; new records get new codes."""
@@ -143,6 +235,7 @@ class Records:
         """Fill an empty table; the records get the codes 1, 2, ..."""
         assert not self._size, "codes that were handed out must not change"
         self._append(columns, size)
+        self.keep()
 
 
 class Values:
@@ -151,6 +244,31 @@ class Values:
     def __init__(self) -> None:
         self.symbols = Symbols()
         self._records: dict[int, Records] = {}
+
+    def keep(self) -> None:
+        """The codes that there are belong to a state: they stay for good."""
+        for table in self._tables():
+            table.keep()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether every code stays for good."""
+        return all(table.is_kept for table in self._tables())
+
+    def forget(self) -> None:
+        """Take back the codes since `keep`. The caller knows that nobody holds one of them."""
+        for table in self._tables():
+            table.forget()
+
+    def branch(self) -> Values:
+        """Tables with the codes that are kept, for a question: what is numbered there is of no consequence here."""
+        branch = Values()
+        branch.symbols = self.symbols.branch()
+        branch._records = {arity: table.branch() for arity, table in self.record_tables().items()}
+        return branch
+
+    def _tables(self) -> tuple[Symbols | Records, ...]:
+        return (self.symbols, *self.record_tables().values())
 
     def records(self, arity: int) -> Records:
         found = self._records.get(arity)

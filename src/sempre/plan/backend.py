@@ -48,6 +48,14 @@ class Backend(Protocol):
         """The end of an epoch: whatever versions, tallies and rows are held from here on should be cheap to hold."""
         ...
 
+    def keep(self) -> None:
+        """What the backend has numbered belongs to a state that is committed: it stays for good."""
+        ...
+
+    def forget(self) -> None:
+        """Take back what was numbered since `keep`: the epoch did not happen, and nobody holds on to it."""
+        ...
+
     def receive(self, relation: str, columns: Sequence[Any], size: int) -> Rows:
         """Distinct rows that another backend has, as columns of codes."""
         ...

@@ -31,16 +31,27 @@ class Disk:
     def step(self, what: str, path: Path) -> None:
         """Called before every effect."""
 
-    def write(self, path: Path, data: Any) -> None:
-        """Make a file with this content, synced. What was there is replaced."""
+    def write(self, path: Path, data: Any, fresh: bool = False) -> None:
+        """Make a file with this content, synced. What was there is replaced or, for a `fresh` file, an error."""
         self.step("create", path)
-        handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        flags = os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | (os.O_EXCL if fresh else os.O_TRUNC)
+        handle = os.open(path, flags, 0o666)
         try:
             view = memoryview(data).cast("B")
             while view:
                 view = view[self.write_some(handle, path, view[:CHUNK]) :]
             self.step("sync", path)
             os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def note(self, path: Path, data: bytes) -> None:
+        """Replace the content of a small file, in place and not synced: it may be lost, with nothing else."""
+        self.step("note", path)
+        handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+        try:
+            os.pwrite(handle, data, 0)
+            os.ftruncate(handle, len(data))
         finally:
             os.close(handle)
 
@@ -70,7 +81,7 @@ class Disk:
     def remove(self, path: Path) -> None:
         """Remove a file, or a folder that is empty."""
         self.step("remove", path)
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             path.rmdir()
         else:
             path.unlink(missing_ok=True)

@@ -6,7 +6,8 @@ import logging
 import os
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -99,16 +100,17 @@ class Keeper:
         self, store: Store, text: str, engine: Engine, backend: LocalBackend, tables: Tables, read_only: bool
     ) -> None:
         self.store = store
-        self.kind = ""
+        self._kind = ""
         self._new_text: str | None = text
         self._engine = engine
         self._backend = backend
         self._tables = tables
-        # Spark asks for whole paths, and this process may go elsewhere.
-        self._folder = store.path.absolute()
+        self._folder = store.path
         # The tables that have been put into the store, by their names there.
         self._put: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._read_only = read_only
+        # Whether this is the writer, of a store that is as this database knows it.
+        self._is_writer = False
         self._files: Files | None = None
         self._reader: Reader | None = None
         self._scanned: set[str] = set()
@@ -130,7 +132,8 @@ class Keeper:
         reader = self._reader = Reader(self.manifest.pieces, self._files.load)
         restore_values(self._backend.values, reader)
         tabled = partial(self._tabled, self.manifest)
-        self._engine.snapshot, self._stored = restored(self._engine, self._backend, self.manifest, reader, tabled)
+        snapshot, self._stored = restored(self._engine, self._backend, self.manifest, reader, tabled)
+        self._engine.restore(snapshot)
         self._remembered = self._memories(self._engine.snapshot)
         logger.info("opened epoch %d", self.manifest.epoch, extra={"store": str(self.store.path)})
 
@@ -164,7 +167,21 @@ class Keeper:
             self._scanned.add(name)
         return search(self._reader, f"facts/{name}", self._backend.fields[name], selection)
 
+    @contextmanager
+    def named(self, kind: str) -> Iterator[None]:
+        """Epochs are of this kind, in the history."""
+        self._kind = kind
+        try:
+            yield
+        finally:
+            self._kind = ""
+
+    def let_go(self) -> None:
+        """No epoch is committed from here on; one that is being committed is waited for."""
+        self.store.unlock()
+
     def close(self) -> None:
+        self._is_writer = False
         self.store.unlock()
         if self._files is not None:
             self._files.close()
@@ -177,19 +194,28 @@ class Keeper:
         if self._read_only:
             hint = "Open the store without naming an epoch to change it."
             raise StateError(Diagnostic("E610", f"epoch {before.epoch} is past, and only read", hint=hint))
-        if self.store.is_locked:
+        if self._is_writer:
+            self.store.check_lock()
             return
         self.store.lock()
+        try:
+            self._check_unchanged(before)
+        except BaseException:
+            self.store.unlock()
+            raise
+        self._is_writer = True
+
+    def _check_unchanged(self, before: Snapshot) -> None:
+        """Raise unless the store is as this database knows it."""
         epochs = self.store.epochs()
         now = self.store.manifest() if epochs else None
         basis = self._basis
         if (now is None) != (basis is None) or (
             now and basis and (now.epoch, now.generation) != (basis.epoch, basis.generation)
         ):
-            self.store.unlock()
             at = f"is at epoch {epochs[-1]}, and this database at {before.epoch}" if epochs else "is gone"
             hint = "It was written since this database opened it: open it again."
-            raise StateError(Diagnostic("E609", f"`{self.store.path}` {at}", hint=hint))
+            raise StateError(Diagnostic("E609", f"`{self.store.name}` {at}", hint=hint))
         if now is not None and self.manifest is basis:
             self.manifest = self._basis = now  # a vacuum may have put the pieces together
 
@@ -199,14 +225,14 @@ class Keeper:
         self.manifest = replace(
             manifest, generation=manifest.generation + 1, lists={}, memories={}, pieces=(), tables={}, parts={}
         )
-        self._engine.snapshot = replace(self._engine.snapshot, epoch=manifest.epoch, batches=manifest.batches)
+        self._engine.restore(replace(self._engine.snapshot, epoch=manifest.epoch, batches=manifest.batches))
 
-    def commit(self, after: Snapshot, result: EpochResult) -> None:
-        """Make the epoch durable."""
+    def commit(self, known: Snapshot, after: Snapshot, result: EpochResult, become: Callable[[], None]) -> None:
+        """Make the epoch durable, and the state of the engine."""
         started = time.perf_counter()
         before = self.manifest
         tabled = before.parts if before else {}
-        contents = epoch_sets(self._engine.program, self._engine.snapshot, after, result, tabled)
+        contents = epoch_sets(self._engine.program, known, after, result, tabled)
         remembered = self._memories(after)
         metas = self._changed_memories(after, remembered, contents)
         fresh: dict[Any, str] = {}
@@ -214,7 +240,7 @@ class Keeper:
         manifest = Manifest(
             epoch=after.epoch,
             written=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            kind=self.kind or ("init" if before is None else "apply"),
+            kind=self._kind or ("init" if before is None else "apply"),
             generation=before.generation if before else 0,
             program=before.program if before else StoredFile("", 0, ""),
             fields={name: tuple((f.lo, f.bits) for f in row) for name, row in self._backend.fields.items()},
@@ -226,13 +252,18 @@ class Keeper:
             report=report_of(result),
         )
         tables = partial(self._with_tables, after, fresh)
-        self.manifest = self._basis = self.store.commit(manifest, self._new_text, values | contents, tables)
-        self._put.update(fresh)
-        self._new_text = None
         unchanged = {name for name, memory in remembered.items() if memory is self._remembered.get(name)}
-        kept = {name: memory for name, memory in self._stored.items() if name in unchanged}
-        self._stored = {name: remembered[name] for name in metas} | kept
-        self._remembered = remembered
+        stored = {name: remembered[name] for name in metas}
+        stored |= {name: memory for name, memory in self._stored.items() if name in unchanged}
+
+        def committed(manifest: Manifest) -> None:
+            become()
+            self.manifest = self._basis = manifest
+            self._put.update(fresh)
+            self._new_text = None
+            self._stored, self._remembered = stored, remembered
+
+        self.store.commit(manifest, self._new_text, values | contents, tables, committed)
         seconds = time.perf_counter() - started
         where = {"store": str(self.store.path), "epoch": after.epoch, "seconds": seconds}
         logger.info("committed epoch %d in %.3f s", after.epoch, seconds, extra=where)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import logging
 import os
 import re
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,10 +31,13 @@ from sempre.storage.manifest import (
     unknown_format,
 )  # fmt: skip
 from sempre.storage.pieces import NewPiece, due, merged
+from sempre.unsplit import unsplit
 
 FOLDERS = ("programs", "log", "segments", "tables", "epochs")
 _MANIFEST = re.compile(r"(\d{10})\.manifest")
 _NUMBERED = re.compile(r"(\d{10})\..*")
+_TEMPORARY = re.compile(r"\.\d{10}(\.\d+)*\.tmp")
+_HEAD = re.compile(rb"sempre head (\d{1,10})\n")
 _FORMAT = re.compile(rb"sempre store (\d{1,9})\n")
 
 logger = logging.getLogger(__name__)
@@ -59,6 +65,24 @@ def store_path(place: object) -> Path:
     )
 
 
+class _Handle:
+    """An open file that closes itself: an interrupt on the way leaves no lock that nobody knows of."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    def fileno(self) -> int:
+        assert self._handle is not None, "the file is open"
+        return self._handle
+
+    def close(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
+
+    __del__ = close
+
+
 class Store:
     """A store in a directory. Reading takes no lock; writing takes the one there is.
 
@@ -71,10 +95,18 @@ class Store:
     """
 
     def __init__(self, place: object, disk: Disk | None = None) -> None:
-        self.path = store_path(place)
+        given = store_path(place)
+        self.name = str(given)  # as messages say it
+        self.path = given.absolute()  # the process may go elsewhere, and the store does not
         self.disk = disk or Disk()
-        self._lock: int | None = None
+        self._lock: _Handle | None = None
+        # Taken for a commit's last step, and to give the lock back: the writer is still the writer when it commits.
+        self._last_step = threading.RLock()
         self._broken = False
+
+    def shown(self, file: str | Path) -> str:
+        """A file of the store as messages say it."""
+        return str(Path(self.name) / (self.path / file).relative_to(self.path))
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -99,36 +131,69 @@ class Store:
         if not self.exists:
             what = "has no store in it" if self.path.is_dir() else "is not there"
             hint = "`sempre init STORE PROGRAM.dl` makes one."
-            raise StateError(Diagnostic("E601", f"`{self.path}` {what}", hint=hint))
+            raise StateError(Diagnostic("E601", f"`{self.name}` {what}", hint=hint))
 
     def _check_format(self) -> None:
         path = self.path / "FORMAT"
         match = _FORMAT.fullmatch(self._bytes(path))
         if match is None:
-            raise damaged(path, "it does not name a format")
+            raise damaged(self.shown(path), "it does not name a format")
         if int(match[1]) != FORMAT:
-            raise unknown_format(path, match[1].decode())
+            raise unknown_format(self.shown(path), match[1].decode())
 
     def _bytes(self, path: Path) -> bytes:
         try:
             return path.read_bytes()
         except FileNotFoundError:
-            raise damaged(path, "it is missing") from None
+            raise damaged(self.shown(path), "it is missing") from None
         except OSError as error:
-            raise damaged(path, (error.strerror or str(error)).lower()) from None
+            raise damaged(self.shown(path), (error.strerror or str(error)).lower()) from None
 
     def manifest(self, epoch: int | None = None) -> Manifest:
         """The manifest of an epoch, of the current one if none is named."""
         epochs = self.epochs()
+        if epoch is None:
+            self._check_newest(epochs[-1])
         wanted = epochs[-1] if epoch is None else epoch
         path = self._manifest_path(wanted)
+        # One that is gone since we looked was vacuumed, unless it is the last that there is.
+        epochs = epochs if wanted not in epochs or path.exists() else self.epochs() or epochs
         if wanted not in epochs:
             kept = f"{epochs[0]} to {epochs[-1]}" if len(epochs) > 1 else f"only {epochs[0]}"
-            raise StateError(Diagnostic("E607", f"`{self.path}` does not have epoch {wanted}", hint=f"It has {kept}."))
-        found = from_bytes(self._bytes(path), path)
+            raise StateError(Diagnostic("E607", f"`{self.name}` does not have epoch {wanted}", hint=f"It has {kept}."))
+        found = from_bytes(self._bytes(path), self.shown(path))
         if found.epoch != wanted:
-            raise damaged(path, f"it is the manifest of epoch {found.epoch}")
+            raise damaged(self.shown(path), f"it is the manifest of epoch {found.epoch}")
         return found
+
+    def manifests(self) -> Iterator[Manifest]:
+        """Those of all epochs, in order, but for what a vacuum takes away meanwhile."""
+        for epoch in self.epochs():
+            try:
+                yield self.manifest(epoch)
+            except StateError:
+                if epoch in self.epochs():
+                    raise
+
+    def still_has(self, epoch: int, manifest: Manifest | None) -> bool:
+        """Whether an epoch has the same manifest as before; None if it could not be read."""
+        try:
+            return self.manifest(epoch) == manifest
+        except StateError:
+            return manifest is None and epoch in self.epochs()
+
+    def _check_newest(self, newest: int) -> None:
+        """Raise if an epoch was committed that is not there any more; `HEAD` says how far the writer had come."""
+        path = self.path / "HEAD"
+        match = _HEAD.fullmatch(self._bytes(path)) if path.exists() else None
+        if match is None or int(match[1]) <= newest or int(match[1]) <= self.epochs()[-1]:
+            return
+        missing = self.shown(self._manifest_path(int(match[1])))
+        hint = (
+            f"Restore the file from a backup. To go on from epoch {newest} and lose what came after it, "
+            f"delete `{self.shown(path)}`."
+        )
+        raise StateError(Diagnostic("E602", f"`{missing}` is damaged: it is missing", hint=hint))
 
     def read(self, file: StoredFile) -> Any:
         """The content of a file, after comparing it with what it must be."""
@@ -137,9 +202,9 @@ class Store:
     def checked(self, file: StoredFile, data: Any) -> Any:
         """`data`, if it is what the file must have."""
         if len(data) != file.bytes:
-            raise damaged(self.path / file.path, f"it has {len(data):,} bytes and should have {file.bytes:,}")
+            raise damaged(self.shown(file.path), f"it has {len(data):,} bytes and should have {file.bytes:,}")
         if checksum(data) != file.checksum:
-            raise damaged(self.path / file.path, "its checksum does not match")
+            raise damaged(self.shown(file.path), "its checksum does not match")
         return data
 
     def check_size(self, file: StoredFile) -> None:
@@ -147,19 +212,19 @@ class Store:
         path = self.path / file.path
         size = path.stat().st_size
         if size != file.bytes:
-            raise damaged(path, f"it has {size:,} bytes and should have {file.bytes:,}")
+            raise damaged(self.shown(path), f"it has {size:,} bytes and should have {file.bytes:,}")
 
     def check_content(self, file: StoredFile) -> None:
         """Raise if a file does not hold what it must."""
         path = self.path / file.path
         if checksum_of(path) != file.checksum:
-            raise damaged(path, "its checksum does not match")
+            raise damaged(self.shown(path), "its checksum does not match")
 
     def check_there(self, file: StoredFile) -> None:
         """Raise if a file is missing."""
         path = self.path / file.path
         if not path.exists():
-            raise damaged(path, "it is missing")
+            raise damaged(self.shown(path), "it is missing")
 
     def program_text(self, manifest: Manifest) -> str:
         return str(self.read(manifest.program), "utf-8")
@@ -176,10 +241,7 @@ class Store:
 
     def lock(self) -> None:
         """Become the writer, and clear up after one that died. Raises when there is another."""
-        if self._broken:
-            raise StateError(
-                Diagnostic("E606", f"`{self.path}` could not be written to before", hint="Open the store again.")
-            )
+        self._check_sound()
         if self._lock is not None:
             return
         with self._failures(self.path):
@@ -188,32 +250,84 @@ class Store:
             for folder in (self.path, *(self.path / name for name in FOLDERS)):
                 if not folder.is_dir():
                     self.disk.make_folder(folder)
-            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._check_folders()
+            handle = _Handle(self.path / "lock")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
-            os.close(handle)
-            who = f"process {holder}" if holder.isdigit() else "another process"
-            if holder == str(os.getpid()):
-                who = f"another database of this process ({holder})"
-            hint = "A store has one writer at a time: close that one first. Reading is possible meanwhile."
-            raise StateError(Diagnostic("E603", f"`{self.path}` is being written by {who}", hint=hint)) from None
+            refused = self._is_written(handle)
+            handle.close()
+            raise refused from None
+        if not self._is_named(handle):  # somebody removed it in between
+            handle.close()
+            self.lock()
+            return
         self._lock = handle
+        _writers.add(self)
         try:
             with self._failures(self.path / "lock"):
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, str(os.getpid()).encode(), 0)
+                os.ftruncate(handle.fileno(), 0)
+                os.pwrite(handle.fileno(), str(os.getpid()).encode(), 0)
             self._recover()
         except BaseException:
             self.unlock()
             raise
 
+    def _check_sound(self) -> None:
+        if self._broken:
+            raise StateError(
+                Diagnostic("E606", f"`{self.name}` could not be written to before", hint="Open the store again.")
+            )
+
+    def check_lock(self) -> None:
+        """Raise unless this object is still the only writer.
+
+        The database may have been closed by another thread, and somebody may have removed the lock's file.
+        """
+        self._check_sound()
+        if self._lock is None:
+            hint = "Nothing was committed: open the store again, and apply the changes there."
+            raise StateError(Diagnostic("E603", f"`{self.name}` was closed before the epoch was committed", hint=hint))
+        if not self._is_named(self._lock):
+            self.broken()
+            hint = "The file `lock` keeps a second writer out: leave it in its place, and open the store again."
+            raise StateError(Diagnostic("E603", f"`{self.name}` is no longer locked: `lock` was removed", hint=hint))
+
+    def _is_named(self, handle: _Handle) -> bool:
+        """Whether the file that is locked is the one that others would lock."""
+        try:
+            return os.path.samestat(os.fstat(handle.fileno()), (self.path / "lock").stat())
+        except FileNotFoundError:
+            return False
+
+    def _is_written(self, handle: _Handle) -> StateError:
+        holder = os.pread(handle.fileno(), 32, 0).decode("ascii", "replace").strip()
+        who = f"process {holder}" if holder.isdigit() else "another process"
+        if holder == str(os.getpid()):
+            who = f"another database of this process ({holder})"
+        hint = "A store has one writer at a time: close that one first. Reading is possible meanwhile."
+        return StateError(Diagnostic("E603", f"`{self.name}` is being written by {who}", hint=hint))
+
     def unlock(self) -> None:
         """Stop being the writer."""
+        with self._last_step:
+            if self._lock is not None:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)  # also for whoever has a copy of the handle
+                self.let_go()
+
+    def let_go(self) -> None:
+        """Close the handle; the lock stays while another process has a copy of it."""
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.close()
             self._lock = None
+            _writers.discard(self)
+
+    def _check_folders(self) -> None:
+        """Refuse to clear up in folders that are elsewhere."""
+        for name in FOLDERS:
+            if (self.path / name).is_symlink():
+                hint = "Put the folder itself there; the store as a whole may be behind a link."
+                raise StateError(Diagnostic("E602", f"`{self.shown(name)}` is damaged: it is a link", hint=hint))
 
     def _recover(self) -> None:
         """Write what a new store needs; remove what a writer that died left behind."""
@@ -232,21 +346,21 @@ class Store:
 
     def _check_empty(self) -> None:
         """Refuse to make a store among other things, or of one that a later version has begun."""
-        others = sorted(set(_names(self.path)) - {"FORMAT", "lock", *FOLDERS})
+        others = sorted(set(_names(self.path)) - {"FORMAT", "HEAD", "lock", *FOLDERS})
         if others:
             hint = "Give a directory that is empty or not there yet."
-            message = f"`{self.path}` is no store, and has other things in it: `{others[0]}`"
+            message = f"`{self.name}` is no store, and has other things in it: `{others[0]}`"
             raise StateError(Diagnostic("E612", message, hint=hint))
         path = self.path / "FORMAT"
         match = _FORMAT.fullmatch(path.read_bytes()) if path.exists() else None
         if match and int(match[1]) != FORMAT:
-            raise unknown_format(path, match[1].decode())
+            raise unknown_format(self.shown(path), match[1].decode())
 
     def _leftovers(self, current: int) -> Iterator[Path]:
         for folder in FOLDERS:
             for name in _names(self.path / folder):
                 match = _NUMBERED.fullmatch(name)
-                if name.startswith(".") or (match and int(match[1]) > current):
+                if _TEMPORARY.fullmatch(name) or (match and int(match[1]) > current):
                     yield from _whole(self.path / folder / name)
 
     @contextmanager
@@ -268,13 +382,16 @@ class Store:
         program: str | None,
         contents: Mapping[str, Content],
         tables: Callable[[Draft, Manifest], Manifest] = lambda _, manifest: manifest,
-    ) -> Manifest:
+        committed: Callable[[Manifest], None] = lambda _: None,
+    ) -> None:
         """Make an epoch durable, all of it or nothing.
 
         `manifest` has the pieces before it, `contents` what it adds, `program` is its text if that is new. `tables`
-        names the tables in the manifest, and puts those into the draft that the store has not got yet.
+        names the tables in the manifest, and puts those into the draft that the store has not got yet. `committed` is
+        told the manifest: the epoch is durable and `committed` has returned, or neither has happened, whatever signals
+        arrive.
         """
-        assert self._lock is not None, "only the writer commits"
+        self.check_lock()
         draft = Draft(self, manifest.epoch)
         try:
             with self._failures(self.path):
@@ -284,11 +401,32 @@ class Store:
                 if files := draft.files(piece.contents):
                     pieces = (*pieces, Piece(piece.first, manifest.epoch, files))
                 done = replace(manifest, program=stored, pieces=pieces)
-                draft.publish(done)
+                draft.sync()
         except BaseException:
             draft.give_up()
             raise
-        return done
+
+        def publish() -> None:
+            try:
+                with self._failures(self.path):
+                    temporary = draft.manifest(done)
+                    with self._last_step:
+                        self.check_lock()
+                        draft.publish(temporary, done.epoch)
+                        committed(done)
+                        self._note_newest(done.epoch)
+            except BaseException:
+                draft.give_up()
+                raise
+
+        unsplit(publish)
+
+    def _note_newest(self, epoch: int) -> None:
+        """Write down how far the store has come; for those who look for what is missing, so not synced."""
+        try:
+            self.disk.note(self.path / "HEAD", f"sempre head {epoch}\n".encode())
+        except OSError as error:
+            logger.warning("cannot write %s: %s", self.shown("HEAD"), error, extra={"store": str(self.path)})
 
     def _merged(self, manifest: Manifest, contents: Mapping[str, Content]) -> tuple[tuple[Piece, ...], NewPiece]:
         """The pieces that stay as they are, and the one to write: what is new, with pieces that are to be merged."""
@@ -324,9 +462,23 @@ class Store:
 
 def _whole(path: Path) -> Iterator[Path]:
     """Everything to remove so that a path is gone, in that order."""
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         yield from path.iterdir()
     yield path
+
+
+_drafts = itertools.count()
+
+# Those that are writers in this process. A process that is forked has a copy of each, and must not hold their locks.
+_writers: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    for store in list(_writers):
+        store.let_go()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 class Draft:
@@ -375,7 +527,10 @@ class Draft:
         return name, StoredTable(rows, tuple(files))
 
     def program(self, text: str) -> StoredFile:
-        return self._write(f"programs/{self._epoch:010d}.dl", text.encode("utf-8"), {})
+        name = f"{self._epoch:010d}"
+        if (self._store.path / "programs" / f"{name}.dl").exists():  # left behind, or of the epoch that is replaced
+            name = self._name()
+        return self._write(f"programs/{name}.dl", text.encode("utf-8"), {})
 
     def _name(self) -> str:
         number, self._number = self._number, self._number + 1
@@ -385,20 +540,28 @@ class Draft:
         path = self._store.path / name
         self._written.append(path)
         self._folders.add(path.parent)
-        self._store.disk.write(path, data)
+        self._store.disk.write(path, data, fresh=True)
         return StoredFile(name, len(memoryview(data)), checksum(data), holds)
 
-    def publish(self, manifest: Manifest) -> None:
-        """The commit itself."""
-        disk, path = self._store.disk, self._store._manifest_path(manifest.epoch)
+    def sync(self) -> None:
+        """Make the names of what was written last."""
         for folder in sorted(self._folders):
-            disk.sync_folder(folder)
-        temporary = path.parent / f".{manifest.epoch:010d}.tmp"
-        replaces = path.exists()
+            self._store.disk.sync_folder(folder)
+
+    def manifest(self, manifest: Manifest) -> Path:
+        """Write the manifest under a name that only this draft has."""
+        folder = self._store.path / "epochs"
+        temporary = folder / f".{manifest.epoch:010d}.{os.getpid()}.{next(_drafts)}.tmp"
         self._written.append(temporary)
-        disk.write(temporary, to_bytes(manifest))
+        self._store.disk.write(temporary, to_bytes(manifest), fresh=True)
+        return temporary
+
+    def publish(self, temporary: Path, epoch: int) -> None:
+        """The commit itself."""
+        disk, path = self._store.disk, self._store._manifest_path(epoch)
+        replaces = path.exists()
         disk.rename(temporary, path)
-        self._written.pop()
+        self._written.remove(temporary)
         if replaces:
             # Old and new are the same state; whichever a crash leaves, what it names is there.
             self._written.clear()
@@ -407,7 +570,9 @@ class Draft:
         disk.sync_folder(path.parent)
 
     def give_up(self) -> None:
-        """Remove what was written, the manifest first."""
+        """Remove what was written, the manifest first; but only the writer may: another has cleared up already."""
+        if not self._store.is_locked:
+            return
         try:
             for path in reversed(self._written):
                 self._store.disk.remove(path)

@@ -34,7 +34,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files(store: Path) -> list[str]:
-    return sorted(str(path.relative_to(store)) for path in store.rglob("*") if path.is_file() and path.name != "lock")
+    """What the state consists of. `lock` and `HEAD` are not part of it: both may be lost."""
+    found = (path for path in store.rglob("*") if path.is_file() and path.name not in ("lock", "HEAD"))
+    return sorted(str(path.relative_to(store)) for path in found)
 
 
 def flip_first(data: bytes) -> bytes:

@@ -29,7 +29,7 @@ def steps_of_an_epoch(path: Path) -> tuple[int, int]:
         db.apply(insert={"edge": BEFORE})
         before = disk.steps
         db.apply(insert={"edge": [("c", "d")]}, delete={"edge": [("a", "b")]})
-        return before, disk.steps
+        return before, disk.steps - 1  # the last is the note in `HEAD`, which may fail
 
 
 def test_no_room_at_any_step(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from sempre.api.stores import check_files, first_difference, repair, vacuum
 from sempre.storage import blocks, pieces
 from sempre.storage.pieces import due
 from sempre.storage.store import Store
-from tests.inside import engine_of, keeper_of
+from tests.inside import engine_of
 
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)
@@ -236,11 +236,11 @@ def harmed(store: Path) -> sempre.Database:
     lost = snapshot.versions["reach"]
     rows = db._backend.rows("reach", *db._encode("reach", [("b", "e")]))
     broken = replace(snapshot, versions={**snapshot.versions, "reach": lost.removing(rows)}, epoch=4)
-    nothing = engine_of(db).evaluate({}, {})[1]
+    nothing = engine_of(db).evaluate(snapshot, {}, {})[1]
     from sempre.maintain.strategy import Change
 
-    keeper_of(db).commit(broken, replace(nothing, changes={"reach": Change(db._backend.no_rows("reach"), rows)}))
-    db._engine.snapshot = broken
+    lost_fact = replace(nothing, changes={"reach": Change(db._backend.no_rows("reach"), rows)})
+    engine_of(db).commit(broken, snapshot, lost_fact)
     db.apply(insert={"edge": [("y", "z")]})
     return db
 

@@ -88,6 +88,12 @@ class SparkBackend:
         """The end of an epoch: what is kept is settled."""
         self._store.finish()
 
+    def keep(self) -> None:
+        """Nothing here is numbered: tables hold plain values."""
+
+    def forget(self) -> None:
+        """As `keep`."""
+
     def settle(self, rows: Iterable[Table]) -> None:
         self._store.settle(rows)
 
