@@ -11,7 +11,7 @@ BUILD := build
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark test-slow check format bench bench-updates bench-modules bench-active lock clean
+.PHONY: help setup demo test test-core test-spark test-classic test-connect test-quick test-slow check format bench bench-updates bench-modules bench-active lock clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -26,13 +26,23 @@ $(STAMP): $(LOCK) $(JAVA_LOCK) pyproject.toml scripts/setup.sh
 demo: setup  ## who can read what: a pipeline on Spark, from generated tables to results and changes
 	@$(BIN)/python examples/access/demo.py $(BUILD)/access
 
+# Two at a time: the tests without Spark use one core, those with it wait for jobs most of the time.
 test: setup  ## the whole suite but what is slow
-	$(BIN)/python -m pytest -q -m "not slow and not spark" $(ARGS)
-	@$(MAKE) --no-print-directory test-spark
+	@$(MAKE) --no-print-directory -j 2 -O test-core test-classic test-connect
 
-test-spark: setup  ## the tests on Spark: one process with a classic session, one with Spark Connect
+test-core: setup  ## the tests that need no Spark
+	$(BIN)/python -m pytest -q -m "not slow and not spark" $(ARGS)
+
+test-spark: setup test-classic test-connect  ## the tests on Spark: a process with a classic session, one with Connect
+
+test-classic: setup
 	SEMPRE_TEST_SPARK=classic $(BIN)/python -m pytest -q -m "not slow" tests/spark
+
+test-connect: setup
 	SEMPRE_TEST_SPARK=connect $(BIN)/python -m pytest -q -m "not slow" tests/spark
+
+test-quick: setup  ## a minute of tests, for every save
+	$(BIN)/python -m pytest -q -x -m "not slow and not spark" tests/scripts tests/errors tests/unit/lang tests/unit/analysis tests/unit/kernel
 
 test-slow: setup  ## the slow tests alone
 	$(BIN)/python -m pytest -q -m slow $(ARGS)
