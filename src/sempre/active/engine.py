@@ -30,6 +30,7 @@ CYCLE_LIMIT = 10_000
 TIMELINE = 0  # where the snapshot keeps it
 
 Watch = Callable[[Cycle], None]
+BeforeCommit = Callable[[Snapshot, EpochResult], None]
 
 
 @dataclass(slots=True)
@@ -133,14 +134,21 @@ class ActiveEngine:
         return _Reporting(self)
 
     def apply(
-        self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], batch: tuple[str, int] | None = None
+        self,
+        insert: Mapping[str, Rows],
+        delete: Mapping[str, Rows],
+        batch: tuple[str, int] | None = None,
+        before_commit: BeforeCommit | None = None,
     ) -> EpochResult:
-        """One epoch, from its changes to the end of the run; everything or nothing."""
+        """One epoch, from its changes to the end of the run; everything or nothing.
+
+        `before_commit` sees what is about to become the state; if it raises, nothing has happened.
+        """
         epoch = self.begin()
         epoch.absorb(insert, delete)
         while epoch.advance():
             pass
-        return self.commit(epoch, batch)
+        return self.commit(epoch, batch, before_commit)
 
     def begin(self, watch: Watch | None = None) -> ActiveEpoch:
         """An epoch that has changed nothing yet; `watch` is told every cycle."""
@@ -162,19 +170,20 @@ class ActiveEngine:
             self, self.snapshot, inference, dict(self.snapshot.explicit), started, self.backend.instances
         )
 
-    def commit(self, epoch: ActiveEpoch, batch: tuple[str, int] | None = None) -> EpochResult:
-        """Make the epoch the state of the database."""
+    def commit(
+        self, epoch: ActiveEpoch, batch: tuple[str, int] | None = None, before_commit: BeforeCommit | None = None
+    ) -> EpochResult:
+        """Make the epoch the state of the database, unless `before_commit` raises."""
         before, timeline = epoch.before, epoch.inference.timeline
         changes = {name: self._net(name, epoch) for name in epoch.inference.touched}
         changes = {name: change for name, change in changes.items() if change}
         versions = {name: chain.now for name, chain in timeline.chains.items()}
         batches = before.batches if batch is None else {**before.batches, batch[0]: batch[1]}
-        self.backend.keep()
-        self.snapshot = Snapshot(before.epoch + 1, False, versions, epoch.explicit, {TIMELINE: timeline}, batches)
+        after = Snapshot(before.epoch + 1, False, versions, epoch.explicit, {TIMELINE: timeline}, batches)
         seconds = time.perf_counter() - epoch.started
         plus, minus = (sum(len(getattr(change, side)) for change in changes.values()) for side in ("plus", "minus"))
         report = StratumReport(tuple(self.program.relations), self.strategy, timeline.cycles, seconds, plus, minus)
-        return EpochResult(
+        result = EpochResult(
             changes,
             self.strategy,
             _why(before, epoch.inference.edited),
@@ -184,6 +193,11 @@ class ActiveEngine:
             epoch.ignored_insertions,
             epoch.ignored_deletions,
         )
+        if before_commit is not None:
+            before_commit(after, result)
+        self.backend.keep()
+        self.snapshot = after
+        return result
 
     def _net(self, name: str, epoch: ActiveEpoch) -> Change:
         """How a relation changed in all, from the rows that came or went on the way."""
