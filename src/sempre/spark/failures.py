@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from sempre import diagnostics
@@ -13,6 +13,10 @@ MISSING = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 LONGEST = 300
 # How a task says that an operation of a rule has no result: the rule's number, and why.
 FAULT = re.compile(r"sempre-fault (-?[0-9]+): ([^\n]*?) \(end of fault\)")
+
+
+# How Spark tells of the task that it gave up for.
+_LOST = re.compile(r"Lost task [^)]*\(TID [0-9]+\) \([^)]*\): (.+)")
 
 
 class TaskFault(Exception):
@@ -37,13 +41,64 @@ def condition_of(error: BaseException | None) -> str:
 
 
 def reason_of(error: BaseException | None) -> str:
-    """The first line of what went wrong, without Spark's prefix and stack traces."""
+    """The first line of what went wrong, without Spark's prefix and stack traces; `cause_of` has what is behind it."""
+    lines = _lines(error)
+    first = lines[0] if lines else type(error).__name__
+    if first.startswith("An error occurred while calling ") and _thrown(lines):
+        first = _thrown(lines)  # py4j's own words say nothing
+    return _shortened(first.removeprefix(f"[{condition_of(error)}]").strip())
+
+
+def cause_of(error: BaseException | None) -> str:
+    """What Spark's error goes back to, as a detail: what a task, its Python or a driver of a database raised last.
+
+    Empty if that is the reason itself, or not told.
+    """
+    lines = _lines(error)
+    cause = _raised_in_python(lines) or _caused(lines) or _lost_task(lines) or _thrown(lines)
+    reason = reason_of(error)
+    return "" if not cause or _shortened(cause) == reason else f"caused by {_shortened(cause)}"
+
+
+def _lines(error: BaseException | None) -> list[str]:
+    """What was said, and Java's stack trace, which both kinds of session keep apart from it."""
     text = str(error or "unknown").strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    cause = next((line.partition("Caused by: ")[2] for line in reversed(lines) if "Caused by: " in line), "")
-    first = cause or (lines[0] if lines else type(error).__name__)
-    first = first.removeprefix(f"[{condition_of(error)}]").strip()
-    return first if len(first) <= LONGEST else first[: LONGEST - 1] + "…"
+    if "Caused by: " not in text:
+        trace = getattr(error, "_stackTrace", None) or getattr(error, "_stacktrace", None)
+        text += f"\n{trace}" if isinstance(trace, str) else ""
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
+def _raised_in_python(lines: Sequence[str]) -> str:
+    """The last line of the last traceback of Python's: what it raised."""
+    starts = [at for at, line in enumerate(lines) if line.endswith("Traceback (most recent call last):")]
+    if not starts:
+        return ""
+    margin = len(lines[starts[-1]]) - len(lines[starts[-1]].lstrip())  # none, if Java's words come before it
+    for line in lines[starts[-1] + 1 :]:
+        if len(line) - len(line.lstrip()) <= margin:
+            return "" if line.strip().startswith("at ") else line.strip()
+    return ""
+
+
+def _caused(lines: Sequence[str]) -> str:
+    """The innermost of Java's causes."""
+    return next((line.partition("Caused by: ")[2] for line in reversed(lines) if "Caused by: " in line), "")
+
+
+def _lost_task(lines: Sequence[str]) -> str:
+    """What the last of the tasks that failed raised."""
+    found = next((_LOST.search(line) for line in lines if _LOST.search(line)), None)
+    return found[1] if found else ""
+
+
+def _thrown(lines: Sequence[str]) -> str:
+    """What Java threw, as py4j tells it."""
+    return next((line.strip()[2:] for line in lines if line.startswith(": ")), "")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 @contextmanager
@@ -57,7 +112,8 @@ def reading(what: str, span: Span, missing: Callable[[], DataError] | None = Non
                 if missing is not None:
                     raise missing() from None
                 raise DataError(Diagnostic("E501", f"{what} does not exist", span, detail=reason_of(error))) from None
-            raise DataError(Diagnostic("E506", f"cannot read {what}: {reason_of(error)}", span)) from None
+            message = f"cannot read {what}: {reason_of(error)}"
+            raise DataError(Diagnostic("E506", message, span, detail=cause_of(error))) from None
 
 
 @contextmanager
@@ -67,7 +123,8 @@ def writing(what: str, span: Span) -> Iterator[None]:
         try:
             yield
         except _spark_errors() as error:
-            raise DataError(Diagnostic("E512", f"cannot write {what}: {reason_of(error)}", span)) from None
+            message = f"cannot write {what}: {reason_of(error)}"
+            raise DataError(Diagnostic("E512", message, span, detail=cause_of(error))) from None
 
 
 @contextmanager
@@ -87,6 +144,7 @@ def running() -> Iterator[None]:
                 Diagnostic(
                     "E706",
                     f"a Spark job failed: {reason_of(error)}",
+                    detail=cause_of(error),
                     hint="the database is as it was before; Spark's log has more",
                 )
             ) from error
@@ -101,7 +159,8 @@ def _translated() -> Iterator[None]:
         raise
     except Exception as error:
         if type(error).__module__.startswith(("grpc", "py4j")) or isinstance(error, ConnectionError):
-            raise BackendError(Diagnostic("E705", f"the Spark session is gone: {reason_of(error)}")) from None
+            message = f"the Spark session is gone: {reason_of(error)}"
+            raise BackendError(Diagnostic("E705", message, detail=cause_of(error))) from None
         raise
 
 

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sempre.diagnostics import BackendError, Diagnostic
-from sempre.spark.failures import reason_of
+from sempre.spark.failures import cause_of, reason_of
 from sempre.spark.java import find_java
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class StartingSession:
                 Diagnostic(
                     "E704",
                     f"no Spark session could be started on `{where}`: {reason_of(self._error)}",
-                    detail=self._last_words(),
+                    detail="; ".join(filter(None, (cause_of(self._error), self._last_words()))),
                     hint="check --master, --remote and --conf; --on local evaluates without Spark",
                 )
             )
