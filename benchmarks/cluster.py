@@ -202,8 +202,8 @@ seen(x, z) :- visit(x, y), sold(y, z).
 
 def skew(spark: SparkSession) -> None:
     """Half of all visits are to one place, which sells 20 things; with such keys spread over tasks, and without."""
-    visits = spark.range(0, 1_200_000, 1, 8).selectExpr("id", "if(id % 2 = 0, 0, id)")
-    things = spark.range(0, 1_200_000, 1, 8).selectExpr("if(id < 20, 0, id)", "id")
+    visits = spark.range(0, 1_200_000, 1, 8).selectExpr("id person", "if(id % 2 = 0, 0, id) place")
+    things = spark.range(0, 1_200_000, 1, 8).selectExpr("if(id < 20, 0, id) place", "id thing")
     for part, way in [(tables.COMMON_PART, "spread"), (2.0, "not spread")] * 3:
         tables.COMMON_PART = part
         with sempre.Database(SKEW, spark=spark, place="cluster", strategy="recompute") as db:

@@ -17,7 +17,17 @@ from sempre.diagnostics import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from sempre.api import ChangeSet, CycleChanges, Database, Program, Report, Transaction, View
+    from sempre.api import (
+        ChangeSet,
+        CycleChanges,
+        Database,
+        Program,
+        Report,
+        Transaction,
+        View,
+        by_name,
+        by_position,
+    )
 
 __version__ = "0.1.0"
 
@@ -37,6 +47,8 @@ __all__ = [
     "Transaction",
     "View",
     "__version__",
+    "by_name",
+    "by_position",
 ]
 
 

@@ -1,8 +1,8 @@
 """Rows in: whatever people hold them in, as encoded columns.
 
 Accepted: iterables of tuples (or scalars, for one column) or dicts, Arrow tables and batches, pandas and polars
-frames. Values are checked against the declared types; what does not fit is a `DataError` that names relation, column
-and value.
+frames. Columns are found by name, see `sempre.files.matching`; tuples go by position. Values are checked against the
+declared types; what does not fit is a `DataError` that names relation, column and value.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from sempre.analysis.model import Kind, Relation, Type
-from sempre.diagnostics import DataError
+from sempre.diagnostics import DataError, Diagnostic
+from sempre.files.columns import is_by_position
+from sempre.files.instants import Unsuited, whole_numbers
 from sempre.files.interned import codes_of
+from sempre.files.matching import BY_NAME, Taking, matched
 from sempre.files.records import RecordError, parse_record
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, float_codes
@@ -25,15 +28,72 @@ INTEGER_RANGES = {Kind.NUMBER: (-(1 << 63), (1 << 63) - 1), Kind.UNSIGNED: (0, (
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Rows of one relation, some of them `here`, as a table, and some kept elsewhere; either may be missing."""
+    """Rows of one relation, some of them `here`, as a table, and some kept elsewhere; either may be missing.
+
+    `by_position`: the columns of what is kept elsewhere were taken by position.
+    """
 
     here: Any = None
     there: Any = None
+    by_position: bool = False
 
 
-def encode_rows(relation: Relation, rows: Any, values: Values, types: Mapping[str, Type]) -> tuple[list[Column], int]:
-    """The columns of `rows` as codes, and how many rows there are."""
-    encoder = _Encoder(relation, values, types)
+# How the two requests are said in Python, for hints.
+IN_PYTHON = ("sempre.by_position(...)", 'sempre.by_name(..., extra="ignore")')
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Rows, and how their columns are to be found."""
+
+    rows: Any
+    taking: Taking
+
+
+def by_position(rows: Any) -> Given:
+    """Rows whose columns are taken in the order they have, whatever their names are.
+
+    Parameters
+    ----------
+    rows
+        Anything that `Database.apply` takes: Arrow, pandas, polars or Spark DataFrames, dicts.
+
+    >>> import pyarrow as pa
+    >>> by_position(pa.table({"from": ["a"], "to": ["b"]})).taking.by_position
+    True
+    """
+    return Given(rows, Taking(by_position=True, requests=IN_PYTHON))
+
+
+def by_name(rows: Any, *, extra: str = "error") -> Given:
+    """Rows whose columns are taken by name, as they always are; `extra="ignore"` leaves out those of other names.
+
+    Parameters
+    ----------
+    rows
+        Anything that `Database.apply` takes and that has names.
+    extra
+        `error` or `ignore`: what to do with columns that the relation does not have.
+    """
+    if extra not in ("error", "ignore"):
+        raise DataError(f"`extra` is error or ignore, not {extra!r}")
+    return Given(rows, Taking(extra=extra == "ignore", requests=IN_PYTHON))
+
+
+def split_given(rows: Any) -> tuple[Any, Taking]:
+    """Rows, and how their columns are to be found."""
+    return (rows.rows, rows.taking) if isinstance(rows, Given) else (rows, Taking(requests=IN_PYTHON))
+
+
+def encode_rows(
+    relation: Relation, rows: Any, values: Values, types: Mapping[str, Type], noted: set[str] | None = None
+) -> tuple[list[Column], int]:
+    """The columns of `rows` as codes, and how many rows there are.
+
+    The relation is `noted` if the rows have named columns that were taken by position.
+    """
+    rows, taking = split_given(rows)
+    encoder = _Encoder(relation, values, types, taking, set() if noted is None else noted)
     table = _as_arrow(rows)
     if table is not None:
         return encoder.table(table)
@@ -64,10 +124,21 @@ def is_spark_frame(rows: Any) -> bool:
 class _Encoder:
     """Encodes the rows of one relation."""
 
-    def __init__(self, relation: Relation, values: Values, types: Mapping[str, Type]) -> None:
+    def __init__(
+        self,
+        relation: Relation,
+        values: Values,
+        types: Mapping[str, Type],
+        taking: Taking = BY_NAME,
+        noted: set[str] | None = None,
+    ) -> None:
         self._relation = relation
         self._values = values
         self._types = types
+        self._taking = taking
+        self._noted = set() if noted is None else noted
+        # Most rows have the names of the row before: they are looked at once.
+        self._orders: dict[tuple[object, ...], tuple[object, ...]] = {}
 
     def _fail(self, message: str, hint: str = "") -> DataError:
         return DataError(f"relation `{self._relation.name}`: {message}", hint=hint)
@@ -96,12 +167,7 @@ class _Encoder:
     def _row(self, row: Any) -> tuple[object, ...]:
         arity = self._relation.arity
         if isinstance(row, Mapping):
-            missing = [name for name in self._relation.columns if name not in row]
-            unknown = [name for name in row if name not in self._relation.columns]
-            if missing or unknown:
-                wanted = ", ".join(self._relation.columns)
-                raise self._fail(f"a row has the columns {', '.join(map(str, row))}; expected {wanted}")
-            return tuple(row[name] for name in self._relation.columns)
+            return self._mapping(row)
         if arity == 1 and not isinstance(row, tuple | list):
             return (row,)
         if not isinstance(row, tuple | list):
@@ -109,6 +175,19 @@ class _Encoder:
         if len(row) != arity:
             raise self._fail(f"a row has {len(row)} values and the relation {arity} columns: {tuple(row)!r}")
         return tuple(row)
+
+    def _mapping(self, row: Mapping[Any, object]) -> tuple[object, ...]:
+        keys = tuple(row)
+        order = self._orders.get(keys)
+        if order is None:
+            found = matched(self._relation, [str(key) for key in keys], "a row", self._taking, made_up=False)
+            order = self._orders[keys] = tuple(keys[place] for place in found.places)
+            self._note(found.by_name)
+        return tuple(row[key] for key in order)
+
+    def _note(self, by_name: bool) -> None:
+        if not by_name:
+            self._noted.add(self._relation.name)
 
     def column(self, index: int, column: Sequence[object]) -> Column:
         """Codes of one column of Python values."""
@@ -177,13 +256,10 @@ class _Encoder:
     # ---------------------------------------------------------------------------------------------- arrow
 
     def table(self, table: Any) -> tuple[list[Column], int]:
-        """Columns by name when all match, else by position."""
-        wanted = self._relation.columns
-        if table.num_columns != len(wanted):
-            names = ", ".join(table.column_names)
-            raise self._fail(f"the table has {table.num_columns} columns ({names}) and the relation {len(wanted)}")
-        by_name = set(table.column_names) == set(wanted)
-        chosen = [table.column(name if by_name else index) for index, name in enumerate(wanted)]
+        """Columns as `matched` finds them."""
+        found = matched(self._relation, table.column_names, "the table", self._taking)
+        self._note(found.by_name and not is_by_position(table))
+        chosen = [table.column(place) for place in found.places]
         return [self.arrow(index, column) for index, column in enumerate(chosen)], table.num_rows
 
     def arrow(self, index: int, column: Any) -> Column:
@@ -207,18 +283,14 @@ class _Encoder:
         raise self._fail_arrow(index, type_)
 
     def _integers(self, index: int, data: Any, kind: Kind) -> Column:
-        import pyarrow as pa
-
-        type_ = data.type
-        if pa.types.is_boolean(type_):
-            data = data.cast(pa.int8())
-        elif pa.types.is_date32(type_):
-            data = data.cast(pa.int32())
-        elif pa.types.is_timestamp(type_):
-            data = data.cast(pa.timestamp("us", type_.tz)).cast(pa.int64())
-        elif not pa.types.is_integer(type_):
-            raise self._fail_arrow(index, type_)
-        numbers = data.to_numpy(zero_copy_only=False)
+        try:
+            whole = whole_numbers(data, self._relation.types[index], self._types)
+        except Unsuited as error:
+            message = f"column `{self._relation.columns[index]}` of relation `{self._relation.name}`: {error}"
+            raise DataError(Diagnostic("E509", message, hint=error.hint)) from None
+        if whole is None:
+            raise self._fail_arrow(index, data.type)
+        numbers = whole.to_numpy(zero_copy_only=False)
         if not numbers.size:
             return np.empty(0, np.int64)
         low, high = INTEGER_RANGES[kind]

@@ -96,7 +96,10 @@ def test_columns_by_position_are_reported(spark: SparkSession) -> None:
     db = sempre.Database(REACH, spark=spark)
     assert db.apply(insert={"edge": edges(spark, ("a", "b"))}).report.by_position == ()
     db = sempre.Database(REACH, spark=spark)
-    report = db.apply(insert={"edge": edges(spark, ("a", "b")).toDF("src", "dst")}).report
+    named = edges(spark, ("a", "b")).toDF("src", "dst")
+    with pytest.raises(DataError, match=r"sempre.by_position\(...\) takes them as they come"):
+        db.apply(insert={"edge": named})
+    report = db.apply(insert={"edge": sempre.by_position(named)}).report
     assert (report.by_position, report.to_json()["by_position"]) == (("edge",), ["edge"])
     assert list(db["edge"]) == [("a", "b")]
 
@@ -106,10 +109,16 @@ def test_columns_that_change_between_epochs(spark: SparkSession) -> None:
     db.apply(insert={"edge": edges(spark, ("a", "b"))})
     db.apply(insert={"edge": edges(spark, ("c", "b")).select("y", "x")})
     assert sorted(db["edge"]) == [("a", "b"), ("c", "b")]
-    with pytest.raises(DataError, match="now without y and with z") as caught:
+    db.apply(insert={"edge": edges(spark, ("d", "b")).toDF("X", "Y")})
+    with pytest.raises(DataError, match="not found: y") as caught:
         db.apply(insert={"edge": edges(spark, ("a", "b")).toDF("x", "z")})
+    assert caught.value.diagnostics[0].code == "E502"
+    assert len(db["edge"]) == 3
+    db.apply(insert={"edge": sempre.by_position(edges(spark, ("e", "b")).toDF("p", "q"))})
+    with pytest.raises(DataError, match="now without q and with z") as caught:
+        db.apply(insert={"edge": sempre.by_position(edges(spark, ("a", "b")).toDF("p", "z"))})
     assert caught.value.diagnostics[0].code == "E516"
-    assert len(db["edge"]) == 2
+    assert len(db["edge"]) == 4
 
 
 def test_a_bad_frame_leaves_the_database_as_it_was(spark: SparkSession) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sempre
-from sempre.analysis.model import Relation
 from sempre.diagnostics import DataError
-from sempre.spark.frames import from_frame
+from sempre.files.matching import BY_NAME, Taking
+from sempre.spark.frames import Wanted, from_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,13 +42,20 @@ def settings(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[di
         spark.conf.set(key, value)
 
 
-def relation(columns: str) -> Relation:
-    program = sempre.Program(f".type date <: number\n.type timestamp <: number\n.decl r({columns})\n")
-    return program.relations["r"]
+TYPES = (
+    ".type date <: number\n.type timestamp <: number\n.type hired <: date\n.type logged <: timestamp\n"
+    ".type timestamp_ntz <: number\n"
+)
+BY_POSITION = Taking(by_position=True)
 
 
-def rows(df: DataFrame, columns: str, **options: Any) -> list[tuple[Any, ...]]:
-    table = from_frame(df, relation(columns), **options).table
+def wanted(columns: str, taking: Taking = BY_NAME) -> Wanted:
+    checked = sempre.Program(f"{TYPES}.decl r({columns})\n").checked
+    return Wanted(checked.relations["r"], checked.types, taking)
+
+
+def rows(df: DataFrame, columns: str, taking: Taking = BY_NAME, **options: Any) -> list[tuple[Any, ...]]:
+    table = from_frame(df, wanted(columns, taking), **options).table
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
@@ -58,11 +65,11 @@ def test_every_type_arrives_as_it_should(spark: SparkSession, settings: dict[str
         " -0.0D h, 'żółć 🦉' i, date'1969-12-31' j, 5 k,"
         " timestamp'1970-01-02 00:00:00+00:00' l, timestamp_ntz'1970-01-01 00:00:01.000002' m"
     )
-    wanted = (
+    columns = (
         "a: number, b: number, c: number, d: number, e: number, f: float, g: float, h: float, i: symbol, j: number,"
         " k: unsigned, l: number, m: number"
     )
-    (row,) = rows(df, wanted)
+    (row,) = rows(df, columns)
     assert row[:6] == (1, -2, 3, 2**63 - 1, 1, 1.5)
     assert math.isnan(row[6])
     assert row[7:] == (0.0, "żółć 🦉", -1, 5, 86_400_000_000, 1_000_002)
@@ -94,11 +101,18 @@ def test_unsigned_numbers_beyond_signed_ones(spark: SparkSession) -> None:
         ("select X'00' a", "a: symbol", "type binary", "hex(a)"),
         ("select array(1) a", "a: symbol", "type array<int>", "to_json(a)"),
         ("select array(1) a", "a: number", "type array<int>", "explode(a)"),
-        ("select named_struct('x', 1) `a b`", "x: number", "type struct<x:int>", "`a b`.FIELD"),
+        ("select array(1) `A`", "a: number", "type array<int>", "A.FIELD"),
         ("select '1' a", "a: number", "type string", "cast(a as bigint)"),
         ("select 1 a", "a: symbol", "type int", "cast(a as string)"),
         ("select date'2020-01-01' a", "a: float", "type date", "cast(a as double)"),
         ("select null a", "a: symbol", "type void", "cast(a as string)"),
+        ("select date'2020-01-01' a", "a: timestamp", "a date cannot be read as `timestamp`", "cast(a as timestamp)"),
+        ("select date'2020-01-01' a", "a: logged", "a date cannot be read as `logged`", "cast(a as timestamp)"),
+        ("select timestamp_micros(1) a", "a: date", "an instant cannot be read as `date`", "to_date(a)"),
+        ("select timestamp_micros(1) a", "a: hired", "an instant cannot be read as `hired`", "to_date(a)"),
+        ("select timestamp_ntz'2020-01-01 00:00:00' a", "a: date", "a time without a zone", "to_date(a)"),
+        ("select timestamp_ntz'2020-01-01 00:00:00' a", "a: timestamp", "which is an instant", "cast(a as timestamp)"),
+        ("select timestamp_micros(1) a", "a: timestamp_ntz", "which is a time without", "cast(a as timestamp_ntz)"),
     ],
 )
 def test_what_does_not_fit_names_the_cast_to_write(
@@ -135,25 +149,54 @@ def test_nulls_can_be_dropped_and_nan_is_none(spark: SparkSession) -> None:
     assert math.isnan(row[1])
 
 
-def test_columns_by_name_when_all_match_else_by_position(spark: SparkSession, settings: dict[str, str]) -> None:
+def test_columns_go_by_name_and_by_position_on_request(spark: SparkSession, settings: dict[str, str]) -> None:
     df = spark.sql("select 1 y, 2 x")
-    crossing = from_frame(df, relation("x: number, y: number"))
-    assert (crossing.table.to_pylist(), crossing.by_name) == ([{"x": 2, "y": 1}], True)
-    crossing = from_frame(df, relation("a: number, b: number"))
+    for names in ("x: number, y: number", "X: number, y: number", "X: number, Y: number"):
+        crossing = from_frame(df, wanted(names))
+        assert ([tuple(row.values()) for row in crossing.table.to_pylist()], crossing.by_name) == ([(2, 1)], True)
+    with pytest.raises(DataError, match="say which is which: select y as a, x as b"):
+        from_frame(df, wanted("a: number, b: number"))
+    crossing = from_frame(df, wanted("a: number, b: number", BY_POSITION))
     assert (crossing.table.to_pylist(), crossing.by_name) == ([{"a": 1, "b": 2}], False)
+    assert rows(df, "y: number", Taking(extra=True)) == [(1,)]
+    assert rows(df, "y: number", Taking((1,))) == [(2,)]
+    nameless = spark.createDataFrame([(1, 2)]).toDF("_1", "_2")
+    assert rows(nameless, "x: number, y: number") == [(1, 2)]
+
+
+def test_dates_and_times_come_out_as_they_went_in(spark: SparkSession, settings: dict[str, str]) -> None:
+    query = (
+        "select date'2024-02-29' a, date'1969-07-20' b, timestamp_micros(-1) c, timestamp_micros(1700000000000001) d,"
+        " timestamp_ntz'2021-03-14 02:30:00.000001' e"
+    )
+    db = sempre.Database(f"{TYPES}.decl r(a: date, b: hired, c: timestamp, d: logged, e: timestamp_ntz)\n", spark=spark)
+    df = spark.sql(query)
+    for place in (db, sempre.Database(db.program, spark=spark, place="cluster")):
+        place.apply(insert={"r": df})
+        back = place["r"].to_spark()
+        assert [field.dataType.simpleString() for field in back.schema.fields] == [
+            field.dataType.simpleString() for field in df.schema.fields
+        ]
+        assert back.exceptAll(df).count() == 0
+        assert back.count() == 1
+        place.close()
 
 
 def test_names_that_sql_finds_difficult(spark: SparkSession, settings: dict[str, str]) -> None:
     df = spark.range(1).selectExpr("1 as `a.b`", "2 as `c``d`", "3 as `select`", "4 as `X`")
-    assert rows(df, "p: number, q: number, r: number, s: number") == [(1, 2, 3, 4)]
+    assert rows(df, "p: number, q: number, r: number, s: number", BY_POSITION) == [(1, 2, 3, 4)]
     twice = spark.range(1).selectExpr("1 as x", "2 as x", "3 as X")
-    assert rows(twice, "p: number, q: number, r: number") == [(1, 2, 3)]
+    assert rows(twice, "p: number, q: number, r: number", BY_POSITION) == [(1, 2, 3)]
+    with pytest.raises(DataError, match="more than one is called x"):
+        rows(twice, "x: number, X: number, y: number")
     case = spark.range(1).selectExpr("1 as X", "2 as x")
     assert rows(case, "x: number, X: number") == [(2, 1)]
 
 
 def test_a_wrong_number_of_columns(spark: SparkSession) -> None:
     with pytest.raises(DataError, match=r"relation `r` has 1 columns, the DataFrame has 2"):
+        rows(spark.sql("select 1 a, 2 b"), "a: number", BY_POSITION)
+    with pytest.raises(DataError, match=r"the relation has no b"):
         rows(spark.sql("select 1 a, 2 b"), "a: number")
 
 

@@ -99,7 +99,7 @@ def db_row(db: sempre.Database) -> tuple[Any, ...]:
 
 @pytest.mark.usefixtures("staff")
 def test_a_query_is_a_source_too(spark: SparkSession, service: Service) -> None:
-    query = r"select \"name\" from staff where \"age\" > 40"
+    query = r"select \"name\" as x from staff where \"age\" > 40"  # X to Derby
     program = sempre.Program(f'.decl r(x: symbol)\n.input r({service.options}, query="{query}")\n')
     assert table_in(read_inputs(spark, program.checked, "."), "r").to_pylist() == [{"x": "żaneta"}]
 
@@ -115,4 +115,10 @@ def test_a_database_that_is_not_there(spark: SparkSession, service: Service) -> 
     url = f"jdbc:postgresql://127.0.0.1:{port}/x" if "postgresql" in service.url else "jdbc:derby:/no/such/place"
     program = sempre.Program(f'.decl r(x: symbol)\n.input r(IO=jdbc, url="{url}", driver="{service.driver}")\n')
     with pytest.raises(DataError, match="cannot read table `r`"):
+        read_inputs(spark, program.checked, ".")
+
+
+def test_a_driver_that_is_not_there(spark: SparkSession) -> None:
+    program = sempre.Program('.decl r(x: symbol)\n.input r(IO=jdbc, url="jdbc:nosuch:x")\n')
+    with pytest.raises(DataError, match=r"E506[^$]*No suitable driver"):
         read_inputs(spark, program.checked, ".")

@@ -92,6 +92,9 @@ def both(spark: SparkSession, program: CheckedProgram, folder: Path) -> Any:
         ("x: symbol, y: symbol", 'delimiter="."', "a.b\n"),
         ("x: symbol, y: symbol", "rfc4180=true", 'a,"b,\n""c"\n'),
         ("x: symbol, y: symbol", "rfc4180=true, headers=true", "y,x\na,b\n"),
+        ("x: symbol, y: symbol", "rfc4180=true, headers=true", "Y,z\na,b\n"),
+        ("x: symbol, y: symbol", "headers=true, extra=ignore", "Y\tz\tX\na\tb\tc\n"),
+        ("x: symbol, y: symbol", 'headers=true, columns="1:0"', "p\tq\na\tb\n"),
         ("x: symbol, y: symbol", 'columns="2:0"', "a\tb\tc\nd\te\tf\tg\n"),
         ("x: symbol, y: symbol", 'columns="2:0"', "a\tb\n"),
         (KINDS, "", "-9223372036854775808\t18446744073709551615\t1e-3\tx\n0\t007\t-.5\t\n"),
@@ -120,6 +123,10 @@ def test_text_is_read_as_without_spark(
         ("format=lines", '{"x": 1, "y": "a"}\n{"y": "b", "x": 2}\n'),
         ("format=lines", '{"x": 1, "y": "a"}\n{"y": "b"}\n'),
         ("format=lines", '{"x": 1.5, "y": "a"}\n{"x": 2, "y": "a"}\n'),
+        ("format=lines", '{"x": 1, "y": "a", "z": 1}\n'),
+        ("format=lines", '{"X": 1, "y": "a"}\n\n{"x": 2, "Y": "b"}\n'),
+        ("format=lines", '[1, "a"]\n{"x": 2, "y": "b"}\n'),
+        ("format=lines, extra=ignore", '{"x": 1, "y": "a", "z": 1}\n{"x": 2, "y": "b"}\n'),
         ("format=lines, nulls=drop", '{"x": null, "y": "a"}\n{"x": 2, "y": "b"}\n'),
     ],
 )
@@ -197,7 +204,11 @@ def test_parquet_of_files_and_folders(spark: SparkSession, tmp_path: Path) -> No
     for part in range(2):
         pq.write_table(table.slice(part, 1), tmp_path / "r.parquet" / f"{part}.parquet")
     assert both(spark, checked("x: number, y: symbol", "IO=parquet"), tmp_path) == ["(1, 'a')", "(2, 'b')"]
-    found = read_inputs(spark, checked("p: symbol, q: number", "IO=parquet"), str(tmp_path))
+    assert both(spark, checked("X: number, Y: symbol", "IO=parquet"), tmp_path) == ["(1, 'a')", "(2, 'b')"]
+    assert both(spark, checked("x: number", "IO=parquet, extra=ignore"), tmp_path) == ["(1,)", "(2,)"]
+    with pytest.raises(DataError, match="say which is which"):
+        read_inputs(spark, checked("p: symbol, q: number", "IO=parquet"), str(tmp_path))
+    found = read_inputs(spark, checked("p: symbol, q: number", 'IO=parquet, columns="0:1"'), str(tmp_path))
     (note,) = found.notes["r"]
     assert (note["columns"], note["source_columns"], note["rows"]) == ("by position", ["y", "x"], 2)
 
@@ -242,7 +253,8 @@ def test_a_file_that_is_not_what_it_is_called(spark: SparkSession, tmp_path: Pat
 def test_a_database_loads_through_its_session(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"p": ["a"], "q": ["b"]}), tmp_path / "r.parquet")
     db = sempre.Database(
-        ".decl r(x: symbol, y: symbol)\n.input r(IO=parquet)\n.decl s(x: symbol)\ns(x) :- r(x, _).\n", spark=spark
+        '.decl r(x: symbol, y: symbol)\n.input r(IO=parquet, columns="0:1")\n.decl s(x: symbol)\ns(x) :- r(x, _).\n',
+        spark=spark,
     )
     changes = db.load(tmp_path)
     assert (list(db["s"]), changes.report.by_position) == ([("a",)], ("r",))

@@ -348,3 +348,47 @@ def test_a_store_commits_the_batch_with_the_epoch(spark: SparkSession, source: S
         assert pairs(db) == {"ab"}
         assert list(db._engine.snapshot.batches.values()) == [1]
         assert db.verify().ok
+
+
+ACTIVE = """
+.pragma "semantics" "active"
+.decl edge(x: symbol, y: symbol)
+.decl blocked(x: symbol)
+.decl reach(x: symbol, y: symbol)
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), edge(y, z).
+"""
+
+
+def test_active_rules_follow_a_stream(spark: SparkSession, source: Source, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    fails = [True]
+
+    def on_changes(changes: sempre.ChangeSet) -> None:
+        if fails[0]:
+            raise RuntimeError("not now")
+        told.append((active.epoch, changes.size("reach")))
+
+    with sempre.Database(ACTIVE, spark=spark) as active:
+        source.edges("insert", "ab", "bc")
+        with pytest.raises(Exception, match="not now"):
+            run(active, source.stream(), tmp_path, on_changes=on_changes, feed=tmp_path / "feed")
+        assert (active.epoch, pairs(active)) == (0, set())
+        fails[0] = False
+        source.edges("+", "cd")
+        run(active, source.stream(), tmp_path, on_changes=on_changes, feed=tmp_path / "feed")
+        assert (told, active.epoch, pairs(active)) == ([(0, 3), (1, 3)], 2, {"ab", "bc", "cd", "ac", "bd", "ad"})
+        run(active, source.stream(), tmp_path, on_changes=on_changes, feed=tmp_path / "feed")
+        assert (len(told), active.epoch) == (2, 2)
+        assert sorted(path.name for path in (tmp_path / "feed").iterdir()) == ["1", "2"]
+
+
+def test_columns_of_a_stream_are_found_whatever_their_case(db: sempre.Database, source: Source, tmp_path: Path) -> None:
+    source.edges("insert", "ab")
+    stream = source.stream().selectExpr("y as Y", "operation", "x as X")
+    run(db, stream, tmp_path, relation="edge")
+    assert pairs(db) == {"ab"}
+    with pytest.raises(DataError, match="is in the stream 2 times"):
+        db.maintain(source.stream().selectExpr("x", "y as x", "y", "operation"), relation="edge")
+    with pytest.raises(DataError, match="column `y` of relation `edge` is not in the stream"):
+        db.maintain(source.stream().selectExpr("x", "operation", "relation as z"), relation="edge")

@@ -46,7 +46,8 @@ def kinds() -> sempre.Database:
 def test_everything_public_is_listed() -> None:
     assert sempre.__all__ == [
         "BackendError", "ChangeSet", "CycleChanges", "DataError", "Database", "Diagnostic", "InternalError", "Program",
-        "ProgramError", "Report", "SempreError", "StateError", "Transaction", "View", "__version__",
+        "ProgramError", "Report", "SempreError", "StateError", "Transaction", "View", "__version__", "by_name",
+        "by_position",
     ]  # fmt: skip
     assert all(hasattr(sempre, name) for name in sempre.__all__)
     assert dir(sempre) == sorted(sempre.__all__)
@@ -88,7 +89,12 @@ def frames() -> list[Any]:
         table,
         table.to_batches()[0],
         table.select(["y", "x"]),  # by name when all names match
-        table.rename_columns(["from", "to"]),  # else by position
+        table.select(["y", "x"]).rename_columns(["Y", "X"]),  # ignoring case
+        table.rename_columns(["_1", "_2"]),  # names that a tool has made up
+        sempre.by_position(table.rename_columns(["from", "to"])),
+        sempre.by_name(table.append_column("z", pa.array([1, 2])), extra="ignore"),
+        sempre.by_name([{"z": 1, "Y": "b", "x": "a"}, {"x": "b", "y": "c"}], extra="ignore"),
+        sempre.by_position([{"from": "a", "to": "b"}, {"p": "b", "q": "c"}]),
         pa.table({"x": table["x"].dictionary_encode(), "y": table["y"].cast(pa.large_string())}),
     ]
 
@@ -121,8 +127,8 @@ BAD: list[tuple[str, Any, str]] = [
     ("one", [(1, 2)], "a row has 2 values and the relation 1 columns"),
     ("one", pa.table({"x": ["1"]}), "column `x` is number, and the table has string"),
     ("one", pa.table({"x": pa.array([1 << 63], pa.uint64())}), "9223372036854775808 does not fit"),
-    ("one", pa.table({"x": [1], "y": [2]}), "2 columns"),
-    ("one", [{"z": 1}], "expected x"),
+    ("one", pa.table({"x": [1], "y": [2]}), "the relation has no y"),
+    ("one", [{"z": 1}], "say which is which: select z as x"),
     ("one", 7, "rows must be"),
     ("all", [(1, -1, 0.5, "a", None)], "-1 does not fit"),
     ("all", [(1, 1, "x", "a", None)], "column `c` is float"),

@@ -21,5 +21,18 @@ from sempre.api.options import peak_rss
 from sempre.api.program import Program
 from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View
+from sempre.ingest import by_name, by_position
 
-__all__ = ["ChangeSet", "CycleChanges", "Database", "Past", "Program", "Report", "Transaction", "View", "peak_rss"]
+__all__ = [
+    "ChangeSet",
+    "CycleChanges",
+    "Database",
+    "Past",
+    "Program",
+    "Report",
+    "Transaction",
+    "View",
+    "by_name",
+    "by_position",
+    "peak_rss",
+]

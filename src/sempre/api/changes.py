@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,7 @@ class Report:
     strata: tuple[dict[str, Any], ...]
     ignored_insertions: int
     ignored_deletions: int
-    by_position: tuple[str, ...] = ()  # relations whose Spark columns have other names than declared
+    by_position: tuple[str, ...] = ()  # relations whose rows had columns with names, which were not gone by
     jobs: int = 0  # Spark jobs that rounds on the cluster took
 
     def to_json(self) -> dict[str, Any]:
@@ -145,7 +145,9 @@ class ChangeSets:
     decoder: Decoder
     frames: Frames
 
-    def of_epoch(self, result: EpochResult, before: Snapshot, after: Snapshot, jobs: int = 0) -> ChangeSet:
+    def of_epoch(
+        self, result: EpochResult, before: Snapshot, after: Snapshot, jobs: int = 0, by_position: Iterable[str] = ()
+    ) -> ChangeSet:
         """What an epoch changed between two states, and how it went; `jobs` are those of Spark that it took."""
         relations = self.program.relations
         changed = {name: change for name, change in result.changes.items() if name in relations}
@@ -160,7 +162,8 @@ class ChangeSets:
         streams = None
         if any(place_of(change.plus) == CLUSTER for change in changed.values()):
             streams = Streams(*(self._tables(change_of, side, stream_of) for side in SIDES))
-        return ChangeSet(added, removed, self._report(result, changed, jobs), frame, streams)
+        report = self._report(result, changed, jobs, tuple(sorted(by_position)))
+        return ChangeSet(added, removed, report, frame, streams)
 
     def of_cycle(self, cycle: Cycle) -> CycleChanges:
         """What a cycle of active rules changed."""
@@ -168,7 +171,9 @@ class ChangeSets:
         sizes = [{name: len(getattr(c, side)) for name, c in cycle.changes.items()} for side in SIDES]
         return CycleChanges(cycle.number, cycle.absorbed, added, removed, *sizes)
 
-    def _report(self, result: EpochResult, changed: Mapping[str, Change], jobs: int) -> Report:
+    def _report(
+        self, result: EpochResult, changed: Mapping[str, Change], jobs: int, by_position: tuple[str, ...]
+    ) -> Report:
         return Report(
             result.seconds,
             result.strategy,
@@ -182,7 +187,7 @@ class ChangeSets:
             tuple(asdict(stratum) for stratum in result.strata),
             result.ignored_insertions,
             result.ignored_deletions,
-            self.frames.by_position(),
+            by_position,
             jobs,
         )
 

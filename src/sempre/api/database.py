@@ -119,7 +119,8 @@ class Database(Epochs):
         Parameters
         ----------
         insert, delete
-            Rows by relation: tuples, dicts, Arrow, pandas, polars or Spark DataFrames.
+            Rows by relation: tuples, dicts, Arrow, pandas, polars or Spark DataFrames. Columns with names are found
+            by these; `sempre.by_name` and `sempre.by_position` say otherwise.
         """
         self._materialized()
         return self._apply(insert or {}, delete or {})
@@ -138,7 +139,8 @@ class Database(Epochs):
                 before = engine.snapshot
                 after, result = engine.evaluate(before, *self._rows(coming, going))
                 engine.places.keep()  # the answer is read later, and has these numbers
-                return self._changes.of_epoch(result, before, after)
+                by_position = coming.by_position | going.by_position
+                return self._changes.of_epoch(result, before, after, by_position=by_position)
         aside = engine.aside()
         backend = aside.backend
         assert isinstance(backend, LocalBackend)
@@ -148,7 +150,8 @@ class Database(Epochs):
         after, result = aside.evaluate(aside.snapshot, intake.rows(coming), intake.rows(going))
         backend.close()
         changes = replace(self._changes, engine=aside, decoder=Decoder(backend.values, aside.program.types))
-        return changes.of_epoch(result, aside.snapshot, after)
+        by_position = coming.by_position | going.by_position
+        return changes.of_epoch(result, aside.snapshot, after, by_position=by_position)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -158,7 +161,9 @@ class Database(Epochs):
         with self._numbered():
             yield transaction
             with self._turn():
-                transaction.changes = self._epoch(lambda: self._intake.last_wins(transaction.operations))
+                transaction.changes = self._epoch(
+                    lambda: self._intake.last_wins(transaction.operations), by_position=transaction.by_position
+                )
 
     # ------------------------------------------------------------------------- active rules, in the background
 
@@ -187,7 +192,9 @@ class Database(Epochs):
             first = self._engine.snapshot.epoch < 0
             coming = self._intake.take(insert or {})
             coming = self._intake.with_program_facts(coming) if first else coming
-            rows = self._rows(coming, self._intake.take(delete or {}))
+            going = self._intake.take(delete or {})
+            self._absorbed = coming.by_position | going.by_position
+            rows = self._rows(coming, going)
             session.start(*rows, None if watch is None else lambda cycle: watch(self._changes.of_cycle(cycle)))
 
     def interrupt(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> None:
@@ -196,7 +203,9 @@ class Database(Epochs):
         session = self._active()
         if not session.is_open:
             raise StateError("no inference is running", hint="Use start() to begin one, or apply().")
-        session.interrupt(*self._rows(self._intake.take(insert or {}), self._intake.take(delete or {})))
+        coming, going = self._intake.take(insert or {}), self._intake.take(delete or {})
+        session.interrupt(*self._rows(coming, going))
+        self._absorbed |= coming.by_position | going.by_position
 
     def wait(self) -> ChangeSet:
         """The changes of the epoch in the background, when it has come to its end.
@@ -206,7 +215,7 @@ class Database(Epochs):
         self._open()
         before = self._engine.snapshot
         result = self._active().wait()
-        return self._changes.of_epoch(result, before, self._engine.snapshot)
+        return self._changes.of_epoch(result, before, self._engine.snapshot, by_position=self._absorbed)
 
     @property
     def cycle(self) -> int:

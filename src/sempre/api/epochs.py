@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +86,7 @@ class Epochs:
         self._publishing = False
         self._evaluating = False
         self._closed = False
+        self._absorbed: set[str] = set()  # relations that inference in the background took by position
         self._keeper: Keeper | None = None
 
     # ---------------------------------------------------------------------------------------------- one epoch
@@ -152,13 +153,14 @@ class Epochs:
             if self._evaluating:
                 raise StateError("the first epoch is being evaluated", hint="Ask for relations when it is there.")
             insert = self._intake.with_program_facts(self._intake.take(tables))
-            return self._epoch(lambda: self._rows(insert, Coming()))
+            return self._epoch(lambda: self._rows(insert, Coming()), by_position=insert.by_position)
 
     def _apply(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> ChangeSet:
         """One epoch of rows of any kind."""
         with self._turn(), self._numbered():
             coming, going = self._intake.take(insert), self._intake.take(delete, known=self._is_local)
-            return self._epoch(lambda: self._rows(coming, going))
+            by_position = coming.by_position | going.by_position
+            return self._epoch(lambda: self._rows(coming, going), by_position=by_position)
 
     def _rows(self, insert: Coming, delete: Coming) -> tuple[dict[str, Any], dict[str, Any]]:
         self._intake.fit(insert)
@@ -171,6 +173,7 @@ class Epochs:
         rows: Callable[[], tuple[Mapping[str, Any], Mapping[str, Any]]],
         batch: tuple[str, int] | None = None,
         publish: Callable[[int, ChangeSet], None] | None = None,
+        by_position: Collection[str] = (),
     ) -> ChangeSet:
         """One epoch of the rows to insert and those to delete, which are laid out anew whenever the state changed.
 
@@ -181,7 +184,7 @@ class Epochs:
         try:
             while True:
                 try:
-                    return self._attempt(*rows(), batch, publish)
+                    return self._attempt(*rows(), batch, publish, by_position)
                 except Overtaken:
                     continue
         finally:
@@ -193,19 +196,18 @@ class Epochs:
         minus: Mapping[str, Any],
         batch: tuple[str, int] | None,
         publish: Callable[[int, ChangeSet], None] | None,
+        by_position: Collection[str],
     ) -> ChangeSet:
         engine, before = self._engine, self._engine.snapshot
         jobs = self._jobs()
         made: list[ChangeSet] = []
 
         def before_commit(after: Snapshot, result: EpochResult) -> None:
-            made.append(self._changes.of_epoch(result, before, after, self._jobs() - jobs))
+            made.append(self._changes.of_epoch(result, before, after, self._jobs() - jobs, by_position))
             if publish is not None:
                 self._publishing = True
                 publish(after.epoch, made[0])
 
-        if not isinstance(engine, Engine):
-            return self._changes.of_epoch(engine.apply(plus, minus), before, engine.snapshot)
         try:
             engine.apply(plus, minus, batch, before_commit)
         except BaseException:
@@ -265,8 +267,8 @@ class Epochs:
     def _unknown(self, name: str) -> DataError:
         return unknown(self.program, name)
 
-    def _encode(self, name: str, rows: Any) -> Encoded:
-        return self._intake.encode(name, rows)
+    def _encode(self, name: str, rows: Any, by_position: set[str] | None = None) -> Encoded:
+        return self._intake.encode(name, rows, set() if by_position is None else by_position)
 
     def _encode_constants(self, relation: Relation, column: int, value: Any) -> int:
         """The code of a value that is asked for; one that no fact has gets none for good."""

@@ -37,10 +37,6 @@ class Frames:
             self._border = Border(self._spark, self._checked)
         return self._border
 
-    def by_position(self) -> tuple[str, ...]:
-        """The relations whose columns were taken by position since the last call."""
-        return self._border.by_position() if self._border else ()
-
     def of_relation(self, relation: Relation, version: Any, table: Callable[[], pa.Table]) -> DataFrame:
         """A version of a relation; `table` makes the Arrow table if there is need of one."""
         if self._cluster is not None and place_of(version) == CLUSTER:

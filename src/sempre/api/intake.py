@@ -13,7 +13,7 @@ from sempre.api.program import Program
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import DataError
 from sempre.engine import Engine
-from sempre.ingest import Parts, encode_rows, is_spark_frame
+from sempre.ingest import Parts, encode_rows, is_spark_frame, split_given
 from sempre.kernel.values import Values
 from sempre.places import CLUSTER
 
@@ -31,10 +31,14 @@ Operation: TypeAlias = "tuple[str, bool, list[np.ndarray[Any, Any]], int]"
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """Rows by relation: codes for the driver, and rows that are on the cluster. A relation may have both."""
+    """Rows by relation: codes for the driver, and rows that are on the cluster. A relation may have both.
+
+    `by_position` are the relations whose rows had columns with names that were not asked for them.
+    """
 
     codes: dict[str, Encoded] = field(default_factory=dict)
     there: dict[str, Any] = field(default_factory=dict)
+    by_position: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +76,20 @@ class Intake:
 
     def _take(self, relation: Relation, rows: Any, coming: Coming, values: Values) -> None:
         here, there = rows, None
-        if is_spark_frame(rows):
-            here, there = self.border().given(relation, rows, self.staying())
+        given, taking = split_given(rows)
+        if is_spark_frame(given):
+            parts = self.border().given(relation, given, self.staying(), taking)
+            here, there = parts.here, parts.there
+            if parts.by_position:
+                coming.by_position.add(relation.name)
         elif isinstance(rows, Parts):  # what was read for this database, and has been looked at already
             here, there = rows.here, rows.there
+            if rows.by_position:
+                coming.by_position.add(relation.name)
         if there is not None:
             coming.there[relation.name] = there
         if here is not None:
-            coming.codes[relation.name] = self._encoded(relation, here, values)
+            coming.codes[relation.name] = self._encoded(relation, here, values, coming.by_position)
 
     def batch(self, batch: Batch) -> tuple[Coming, Coming]:
         """What a batch of a stream inserts, and what it deletes: of each fact its last operation."""
@@ -87,21 +97,22 @@ class Intake:
 
         insert, delete = Coming(there=dict(batch.plus)), Coming(there=dict(batch.minus))
         for name, given in batch.here.items():
-            columns, _ = self.encode(name, given.table)
+            columns, _ = self.encode(name, given.table, set())
             lasts = last_operations(columns, given.inserts, given.ranks)
             for rows, side in zip(lasts, (insert, delete), strict=True):
                 if rows.size:
                     side.codes[name] = ([column[rows] for column in columns], rows.size)
         return insert, delete
 
-    def encode(self, name: str, rows: Any) -> Encoded:
-        """Rows as codes, wherever they are."""
+    def encode(self, name: str, rows: Any, by_position: set[str]) -> Encoded:
+        """Rows as codes, wherever they are; notes the relation if columns with other names were taken `by_position`."""
         relation = self.relation(name)
-        here = self.border().take(relation, rows) if is_spark_frame(rows) else rows
-        return self._encoded(relation, here, self.backend.values)
+        given, taking = split_given(rows)
+        here = self.border().take(relation, given, taking) if is_spark_frame(given) else rows
+        return self._encoded(relation, here, self.backend.values, by_position)
 
-    def _encoded(self, relation: Relation, rows: Any, values: Values) -> Encoded:
-        return encode_rows(relation, rows, values, self.program.checked.types)
+    def _encoded(self, relation: Relation, rows: Any, values: Values, by_position: set[str]) -> Encoded:
+        return encode_rows(relation, rows, values, self.program.checked.types, by_position)
 
     def relation(self, name: str) -> Relation:
         relation = self.program.relations.get(name)
@@ -118,7 +129,7 @@ class Intake:
                 codes[name] = (columns, size)
             else:
                 codes[name] = ([np.concatenate(pair) for pair in zip(mine[0], columns, strict=True)], mine[1] + size)
-        return Coming(codes, coming.there)
+        return Coming(codes, coming.there, coming.by_position)
 
     def program_facts(self) -> dict[str, Encoded]:
         """The facts that the program has itself."""

@@ -12,8 +12,9 @@ from sempre.api.intake import Encoded, Operation
 class Transaction:
     """Collects the changes of one epoch; the last operation on a fact wins."""
 
-    def __init__(self, encode: Callable[[str, Any], Encoded]) -> None:
+    def __init__(self, encode: Callable[[str, Any, set[str]], Encoded]) -> None:
         self._encode = encode
+        self.by_position: set[str] = set()
         self.operations: list[Operation] = []
         self.changes: ChangeSet | None = None
 
@@ -26,4 +27,4 @@ class Transaction:
         self._add(relation, rows, insert=False)
 
     def _add(self, relation: str, rows: Any, insert: bool) -> None:
-        self.operations.append((relation, insert, *self._encode(relation, rows)))
+        self.operations.append((relation, insert, *self._encode(relation, rows, self.by_position)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sempre.analysis.model import CheckedProgram
 from sempre.files import Epoch, Written, read_changes, read_inputs, write_outputs
+from sempre.files.locations import reachable
 
 if TYPE_CHECKING:
     from sempre.api import ChangeSet, Database
@@ -80,8 +81,9 @@ class FilePipeline:
     session_seconds = 0.0
 
     def __init__(self, facts: str, output: str) -> None:
-        self._facts = Path(facts)
-        self._output = output
+        self._facts = reachable(facts)
+        # Before anything is evaluated: a place that cannot be written to should not cost a run.
+        self._output = output if output == "-" else str(reachable(output))
 
     def session(self) -> None:
         return None

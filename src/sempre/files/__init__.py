@@ -6,6 +6,9 @@ text.py      delimited text -> table, by columns; scan.py reads row by row what 
 foreign.py   Parquet and JSON -> table
 write.py     `write_outputs`: every `.output`, all of them or none
 changes.py   `read_changes`: scripts and folders -> epochs
+matching.py  which column of a table is which of a relation: by name, or by position on request
+instants.py  dates and times as numbers
+locations.py paths and URLs
 records.py   records as text
 columns.py   what a relation looks like in Arrow
 """

@@ -48,7 +48,24 @@ def table_of(relation: Relation, columns: list[list[object]]) -> pa.Table:
 
 
 def concat(relation: Relation, tables: list[pa.Table]) -> pa.Table:
-    """The rows of all `tables`."""
+    """The rows of all `tables`; by position if one of them is."""
     if relation.arity == 0:
         return unit_table(any(table.num_rows for table in tables))
-    return pa.concat_tables(tables) if tables else empty_table(relation)
+    if not tables:
+        return empty_table(relation)
+    found = pa.concat_tables(table.replace_schema_metadata() for table in tables)
+    return marked_by_position(found) if any(map(is_by_position, tables)) else found
+
+
+# Says of a table that has the names of its relation that its columns had others, and were taken by position.
+_MARK = {b"sempre.columns": b"by position"}
+
+
+def marked_by_position(table: pa.Table) -> pa.Table:
+    """The table, which remembers on its way to the report that its columns were taken by position."""
+    return table.replace_schema_metadata(_MARK)
+
+
+def is_by_position(table: pa.Table) -> bool:
+    """Whether the columns of a table were taken by position when it was read."""
+    return (table.schema.metadata or {}).items() >= _MARK.items()

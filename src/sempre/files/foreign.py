@@ -11,13 +11,22 @@ import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.diagnostics import DataError, Diagnostic, Span
-from sempre.files.columns import RANGES, schema_of, table_of, unit_table
+from sempre.files.columns import RANGES, marked_by_position, schema_of, table_of, unit_table
+from sempre.files.instants import Unsuited, whole_numbers
+from sempre.files.matching import BY_NAME, Taking, matched
 from sempre.files.records import Value, format_record, parse_record
 
 # ------------------------------------------------------------------------------------------------- Parquet
 
 
-def read_parquet(path: Path, relation: Relation, types: Mapping[str, Type], *, drop_nulls: bool = False) -> pa.Table:
+def read_parquet(
+    path: Path,
+    relation: Relation,
+    types: Mapping[str, Type],
+    *,
+    drop_nulls: bool = False,
+    taking: Taking = BY_NAME,
+) -> pa.Table:
     """The facts of a Parquet file, or of a folder of them."""
     import pyarrow.parquet as pq
 
@@ -26,21 +35,27 @@ def read_parquet(path: Path, relation: Relation, types: Mapping[str, Type], *, d
     except (OSError, pa.ArrowInvalid) as error:
         reason = str(error).splitlines()[0]
         raise _error("E506", f"cannot read `{path}` as Parquet: {reason}", str(path)) from None
-    return conform(table.drop_null() if drop_nulls else table, relation, str(path), types)
+    return conform(table, relation, str(path), types, drop_nulls=drop_nulls, taking=taking)
 
 
-def conform(table: pa.Table, relation: Relation, origin: str, types: Mapping[str, Type]) -> pa.Table:
-    """`table` with the columns and types of `relation`; columns by name when all match, else by position.
+def conform(
+    table: pa.Table,
+    relation: Relation,
+    origin: str,
+    types: Mapping[str, Type],
+    *,
+    drop_nulls: bool = False,
+    taking: Taking = BY_NAME,
+) -> pa.Table:
+    """`table` with the columns and types of `relation`, found as `matched` finds them.
 
     Raises `DataError` naming each column that does not fit.
     """
-    if table.num_columns != relation.arity:
-        message = f"relation `{relation.name}` has {relation.arity} columns, `{origin}` has {table.num_columns}"
-        raise _error("E502", message, origin)
+    places = matched(relation, table.column_names, f"`{origin}`", taking, span=Span(origin, 0, 0, 0, 0))
     if relation.arity == 0:
         return unit_table(table.num_rows > 0)
-    if set(table.column_names) == set(relation.columns):
-        table = table.select(list(relation.columns))
+    table = table.select(list(places.places))
+    table = table.drop_null() if drop_nulls else table
     found: list[Diagnostic] = []
     columns = []
     for column, name, type_ in zip(table.columns, relation.columns, relation.types, strict=True):
@@ -51,7 +66,8 @@ def conform(table: pa.Table, relation: Relation, origin: str, types: Mapping[str
             found.append(Diagnostic(error.code, message, Span(origin, 0, 0, 0, 0), hint=error.hint))
     if found:
         raise DataError(found)
-    return pa.Table.from_arrays(columns, schema=schema_of(relation))
+    made = pa.Table.from_arrays(columns, schema=schema_of(relation))
+    return made if places.by_name else marked_by_position(made)
 
 
 class _Unfit(ValueError):
@@ -71,7 +87,7 @@ def _conform_column(column: pa.ChunkedArray, type_: Type, types: Mapping[str, Ty
         given = given.value_type
     match type_.kind:
         case Kind.NUMBER | Kind.UNSIGNED:
-            return _conform_integers(column, type_.kind)
+            return _conform_integers(column, type_, types)
         case Kind.FLOAT:
             if not (pa.types.is_floating(given) or pa.types.is_integer(given)):
                 raise _wrong_type(given, "double")
@@ -87,16 +103,16 @@ def _conform_column(column: pa.ChunkedArray, type_: Type, types: Mapping[str, Ty
             return pa.chunked_array([pa.array(texts, pa.string())])
 
 
-def _conform_integers(column: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
-    given = column.type
-    if pa.types.is_date(given):
-        column = column.cast(pa.date32()).cast(pa.int32())
-    elif pa.types.is_timestamp(given):
-        column = column.cast(pa.timestamp("us", tz=given.tz)).cast(pa.int64())
-    elif not (pa.types.is_integer(given) or pa.types.is_boolean(given)):
-        raise _wrong_type(given, "bigint")
+def _conform_integers(column: pa.ChunkedArray, type_: Type, types: Mapping[str, Type]) -> pa.ChunkedArray:
+    kind = type_.kind
     try:
-        return column.cast(pa.int64() if kind is Kind.NUMBER else pa.uint64())
+        whole = whole_numbers(column, type_, types)
+    except Unsuited as error:
+        raise _Unfit("E509", str(error), error.hint) from None
+    if whole is None:
+        raise _wrong_type(column.type, "bigint")
+    try:
+        return whole.cast(pa.int64() if kind is Kind.NUMBER else pa.uint64())
     except pa.ArrowInvalid:
         low, high = RANGES[kind]
         raise _Unfit("E504", "a value is out of range", f"a value of `{kind.value}` is from {low} to {high}") from None
@@ -117,7 +133,14 @@ def _record_text(text: str, type_: Type, types: Mapping[str, Type]) -> str:
 
 
 def read_json(
-    data: bytes, relation: Relation, origin: str, types: Mapping[str, Type], *, layout: str = "list", drop: bool = False
+    data: bytes,
+    relation: Relation,
+    origin: str,
+    types: Mapping[str, Type],
+    *,
+    layout: str = "list",
+    drop: bool = False,
+    taking: Taking = BY_NAME,
 ) -> pa.Table:
     """The facts of a JSON file: a list of rows or, with the layout `lines`, a row per line.
 
@@ -126,18 +149,19 @@ def read_json(
     rows = _json_lines(data, origin) if layout == "lines" else _json(data, origin, 1)
     if not isinstance(rows, list):
         raise _error("E506", f"`{origin}` must hold a list of rows", origin)
-    if drop:
-        rows = [row for row in rows if None not in (row.values() if isinstance(row, dict) else row)]
     if relation.arity == 0:
         return unit_table(bool(rows))
     columns: list[list[object]] = [[] for _ in relation.columns]
+    names = _Keys(relation, taking)
     found: list[Diagnostic] = []
     for number, row in enumerate(rows, 1):
         try:
-            values = _json_row(row, relation, types)
+            values = _json_row(names.ordered(row), relation, types, drop)
         except _Unfit as error:
             message = f"row {number} of `{origin}`: {error}"
             found.append(Diagnostic(error.code, message, Span(origin, 0, 0, 0, 0), hint=error.hint))
+            continue
+        if values is None:
             continue
         for value, target in zip(values, columns, strict=True):
             target.append(value)
@@ -162,15 +186,38 @@ def _json_lines(data: bytes, origin: str) -> list[Any]:
     return [_json(line, origin, number) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
 
 
-def _json_row(row: Any, relation: Relation, types: Mapping[str, Type]) -> list[object]:
-    if isinstance(row, dict):
-        unknown = sorted(set(relation.columns) ^ set(row))
-        if unknown:
-            raise _Unfit("E502", f"expected the keys {', '.join(relation.columns)}, found {', '.join(row)}")
-        row = [row[name] for name in relation.columns]
+class _Keys:
+    """The values of objects in the order of the relation's columns; most have the keys of the one before."""
+
+    def __init__(self, relation: Relation, taking: Taking) -> None:
+        self._relation = relation
+        self._taking = taking
+        self._orders: dict[tuple[str, ...], list[str]] = {}
+
+    def ordered(self, row: Any) -> Any:
+        if not isinstance(row, dict):
+            return row
+        keys = tuple(row)
+        order = self._orders.get(keys)
+        if order is None:
+            try:
+                found = matched(self._relation, keys, "it", self._taking, made_up=False)
+            except DataError as error:
+                first = error.diagnostics[0]
+                expected = ", ".join(self._relation.columns)
+                message = f"expected the keys {expected}, found {', '.join(keys) or 'none'}"
+                raise _Unfit("E502", message, first.hint) from None
+            order = self._orders[keys] = [keys[place] for place in found.places]
+        return [row[name] for name in order]
+
+
+def _json_row(row: Any, relation: Relation, types: Mapping[str, Type], drop: bool) -> list[object] | None:
+    """The values of a row; None if it has a null, and such are to be dropped."""
     if not isinstance(row, list) or len(row) != relation.arity:
         count = len(row) if isinstance(row, list) else 1
         raise _Unfit("E502", f"expected {relation.arity} values, found {count}")
+    if drop and None in row:
+        return None
     return [_json_value(value, type_, types) for value, type_ in zip(row, relation.types, strict=True)]
 
 

@@ -1,4 +1,8 @@
-"""What the options of `.input` and `.output` mean: Soufflé's, plus `IO=parquet|csv|json|jdbc|spark`."""
+"""What the options of `.input` and `.output` mean: Soufflé's, plus `IO=parquet|csv|json|jdbc|spark`.
+
+`columns=2:0:1` takes columns by their places, from 0, and `extra=ignore` leaves out those that the relation lacks; else
+columns that have names are found by these, see `sempre.files.matching`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from dataclasses import dataclass
 
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import Diagnostic, ProgramError
+from sempre.files.matching import BY_NAME, IN_DIRECTIVE, Taking
 from sempre.lang.syntax import Directive
 
 TEXT = ("file", "csv", "stdin", "stdout")
@@ -18,7 +23,8 @@ KNOWN_IO = {
 SPARK_ONLY = ("jdbc", "spark")
 LATER_IO = ("sqlite",)
 KNOWN_OPTIONS = (
-    "IO", "filename", "delimiter", "rfc4180", "headers", "columns", "compress", "format", "table", "mode", "nulls",
+    "IO", "filename", "delimiter", "rfc4180", "headers", "columns", "extra", "compress", "format", "table", "mode",
+    "nulls",
 )  # fmt: skip
 # Passed on to Spark's JDBC source as they are; `url`, `user` and `password` may be `$NAME`, from the environment.
 JDBC_OPTIONS = (
@@ -31,12 +37,18 @@ IGNORED_OPTIONS = ("attributeNames", "name", "operation", "fact-dir", "output-di
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """Delimited text. `columns[i]` is the place in the file of the relation's column i; None: as declared."""
+    """Delimited text. `columns[i]` is the place in the file of the relation's column i; None: as declared.
+
+    With `headers` and without `columns` the first line says where they are; it may have others where `extra` is set.
+    `width` is how many cells every line has; None: as many as it takes.
+    """
 
     delimiter: str = "\t"
     rfc4180: bool = False
     headers: bool = False
     columns: tuple[int, ...] | None = None
+    extra: bool = False
+    width: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,7 @@ class Endpoint:
 
     `io` is one of file, stdin, stdout, stdoutprintsize, parquet, json, jdbc, spark. `layout` is that of JSON: list,
     object or lines. `changes`: each epoch's changes are appended instead of the state replaced. `table` and `jdbc` are
-    where the facts are instead of a file.
+    where the facts are instead of a file. `taking` says how the columns of what has names are found.
     """
 
     io: str
@@ -57,6 +69,7 @@ class Endpoint:
     drop_nulls: bool = False
     table: str = ""
     jdbc: tuple[tuple[str, str], ...] = ()
+    taking: Taking = BY_NAME
 
     @property
     def needs_spark(self) -> bool:
@@ -121,7 +134,25 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
         direction == "input" and _choice(options, "nulls", ("error", "drop")) == "drop",
         options.get("table", relation.name) if io in SPARK_ONLY else "",
         _jdbc_options(options, direction) if io == "jdbc" else (),
+        _taking(relation, options, io, direction),
     )
+
+
+def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: str) -> Taking:
+    """How columns with names are found."""
+    extra = _choice(options, "extra", ("error", "ignore")) == "ignore"
+    if "extra" in options and direction == "output":
+        raise _BadOption("`extra` is for .input: an output has the columns of its relation\nleave it out")
+    if extra and io in TEXT and not _flag(options, "headers"):
+        raise _BadOption("`extra=ignore` needs names to tell columns apart\nadd headers=true, or use columns=0:1")
+    if "columns" in options and io == "json":
+        raise _BadOption("`columns` has no use with `IO=json`: objects go by name, lists as they are\nleave it out")
+    if "columns" in options and direction == "output":
+        raise _BadOption("`columns` is for .input: an output has the columns of its relation\nleave it out")
+    if "columns" in options and extra:
+        raise _BadOption("`columns` leaves all others out, with `extra=ignore` and without\nkeep one of them")
+    places = _columns(relation, options) if direction == "input" else None
+    return Taking(places, extra=extra, requests=("", IN_DIRECTIVE[1]) if io == "json" else IN_DIRECTIVE)
 
 
 def _check_keys(options: Mapping[str, str], io: str) -> None:
@@ -174,7 +205,8 @@ def _text_format(relation: Relation, options: Mapping[str, str], io: str) -> Tex
         raise _BadOption('the delimiter is empty or a line break\ngive one character or more, such as delimiter=","')
     if rfc4180 and (len(delimiter.encode()) != 1 or delimiter == '"'):
         raise _BadOption("with rfc4180=true the delimiter is one ASCII character other than a quote")
-    return TextFormat(delimiter, rfc4180, _flag(options, "headers"), _columns(relation, options))
+    extra = options.get("extra") == "ignore"
+    return TextFormat(delimiter, rfc4180, _flag(options, "headers"), _columns(relation, options), extra)
 
 
 def _flag(options: Mapping[str, str], key: str, default: bool = False) -> bool:

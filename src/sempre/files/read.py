@@ -15,6 +15,7 @@ from sempre.analysis.model import CheckedProgram, Relation, Type
 from sempre.diagnostics import DataError, Diagnostic, Findings, ProgramError, SempreError, Span
 from sempre.files.columns import concat
 from sempre.files.foreign import read_json, read_parquet
+from sempre.files.locations import inside, reachable
 from sempre.files.options import Endpoint, check_directives, input_endpoint
 from sempre.files.text import read_text
 
@@ -31,13 +32,14 @@ def read_inputs(checked: CheckedProgram, facts_dir: str | Path) -> dict[str, pa.
         raise ProgramError(bad_options, checked.sources)
     findings = Findings()
     tables: dict[str, pa.Table] = {}
+    folder = reachable(facts_dir)
     stdin = Stdin()
     for relation in checked.relations.values():
         parts = []
         for directive in relation.inputs:
             endpoint = input_endpoint(relation, directive)
             with findings.gathered(SempreError):
-                parts.append(read_endpoint(endpoint, relation, Path(facts_dir), checked.types, stdin))
+                parts.append(read_endpoint(endpoint, relation, folder, checked.types, stdin))
         if relation.inputs:
             tables[relation.name] = concat(relation, parts)
     findings.check()
@@ -65,12 +67,16 @@ def read_endpoint(
     if endpoint.io == "stdin":
         data = (stdin or Stdin()).read(relation)
         return read_text(data, relation, endpoint.text, "<stdin>", types)
-    path = folder / endpoint.filename
+    path = inside(folder, endpoint.filename)
     if endpoint.io == "parquet":
-        return read_parquet(existing(path, relation), relation, types, drop_nulls=endpoint.drop_nulls)
+        found = existing(path, relation)
+        return read_parquet(found, relation, types, drop_nulls=endpoint.drop_nulls, taking=endpoint.taking)
     data = read_bytes(path, relation)
     if endpoint.io == "json":
-        return read_json(data, relation, str(path), types, layout=endpoint.layout, drop=endpoint.drop_nulls)
+        return read_json(
+            data, relation, str(path), types,
+            layout=endpoint.layout, drop=endpoint.drop_nulls, taking=endpoint.taking,
+        )  # fmt: skip
     return read_text(data, relation, endpoint.text, str(path), types)
 
 

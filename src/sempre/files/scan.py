@@ -129,6 +129,21 @@ def _scanned(
     return table_of(relation, columns)
 
 
+def header_of(data: bytes, start: int, layout: TextFormat) -> tuple[list[str], int]:
+    """The names in the first line, and where the next one begins; names in quotes may span several lines."""
+    end = data.find(b"\n", start)
+    while layout.rfc4180 and end >= 0 and data.count(b'"', start, end) % 2:
+        end = data.find(b"\n", end + 1)
+    end = len(data) if end < 0 else end + 1
+    if layout.rfc4180:
+        _, cells = next(_quoted_rows(data[start:end], layout, 1))
+        names = [cell.text for cell in cells]
+    else:
+        line = data[start:end].decode("utf-8", "surrogateescape").removesuffix("\n").removesuffix("\r")
+        names = line.split(layout.delimiter)
+    return [_UNDECODED.sub("\N{REPLACEMENT CHARACTER}", name).strip() for name in names], end
+
+
 def scan_unit(data: bytes, start: int, file: str, relation: Relation) -> bool:
     """Whether a relation without columns holds: its file has a line `()`, or only an empty one, or nothing at all."""
     faults = Faults(file)
@@ -213,12 +228,11 @@ def _check_quotes(cells: list[Cell], layout: TextFormat) -> None:
 
 
 def _check_width(cells: list[Cell], relation: Relation, layout: TextFormat) -> None:
-    if layout.columns is None and len(cells) == relation.arity:
+    exact = layout.width or (relation.arity if layout.columns is None else None)
+    if len(cells) == exact or (exact is None and layout.columns is not None and len(cells) > max(layout.columns)):
         return
-    if layout.columns is not None and len(cells) > max(layout.columns):
-        return
-    wanted = relation.arity if layout.columns is None else max(layout.columns) + 1
-    least = "" if layout.columns is None else "at least "
+    wanted = exact or max(layout.columns or (0,)) + 1
+    least = "at least " if exact is None else ""
     noun = "column" if wanted == 1 else "columns"
     message = f"expected {least}{wanted} {noun}, found {len(cells)}"
     hint = f"`{relation.name}` has the columns {', '.join(relation.columns)}"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation, Type
-from sempre.files.columns import empty_table, schema_of, unit_table
+from sempre.diagnostics import Span
+from sempre.files.columns import empty_table, marked_by_position, schema_of, unit_table
+from sempre.files.matching import IN_DIRECTIVE, Taking, matched
 from sempre.files.options import TextFormat
 from sempre.files.records import RecordError, format_record, parse_record
-from sempre.files.scan import scan_text, scan_unit
+from sempre.files.scan import header_of, scan_text, scan_unit
 
 BOM = b"\xef\xbb\xbf"
 SMALL = 1 << 20
@@ -23,13 +26,29 @@ def read_text(data: bytes, relation: Relation, layout: TextFormat, name: str, ty
     Linear, without a Python loop over rows unless the text is unusual or wrong.
     """
     start = len(BOM) if data.startswith(BOM) else 0
-    if layout.headers:
-        end = data.find(b"\n", start)
-        start = len(data) if end < 0 else end + 1
+    by_name = True
+    if layout.headers and start < len(data):
+        header, start = header_of(data, start, layout)
+        if relation.arity:
+            layout, by_name = _by_header(header, relation, layout, name)
     if relation.arity == 0:
         return unit_table(scan_unit(data, start, name, relation))
-    if start == len(data):
-        return empty_table(relation)
+    table = _rows(data, start, relation, layout, name, types) if start < len(data) else empty_table(relation)
+    return table if by_name else marked_by_position(table)
+
+
+def _by_header(header: list[str], relation: Relation, layout: TextFormat, name: str) -> tuple[TextFormat, bool]:
+    """The layout with the places that the first line tells, and whether its names decided."""
+    taking = Taking(layout.columns, extra=layout.extra, requests=IN_DIRECTIVE)
+    found = matched(relation, header, f"the first line of `{name}`", taking, span=Span(name, 1, 1, 1, 2), made_up=False)
+    if not found.by_name:
+        return layout, False
+    return replace(layout, columns=found.places, width=len(header)), True
+
+
+def _rows(
+    data: bytes, start: int, relation: Relation, layout: TextFormat, name: str, types: Mapping[str, Type]
+) -> pa.Table:
     table = _read_fast(data, start, relation, layout)
     if table is not None:
         table = _canonical_records(table, relation, types)
@@ -54,7 +73,7 @@ def _read_fast(data: bytes, start: int, relation: Relation, layout: TextFormat) 
     width = relation.arity
     places = layout.columns
     if places is not None:
-        width = max(max(places), data[start:].split(b"\n", 1)[0].count(delimiter)) + 1
+        width = layout.width or max(max(places), data[start:].split(b"\n", 1)[0].count(delimiter)) + 1
     places = places or tuple(range(width))
     names = [str(place) for place in range(width)]
     quote = '"' if layout.rfc4180 else False

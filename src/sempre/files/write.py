@@ -17,7 +17,9 @@ import pyarrow as pa
 from sempre.analysis.model import CheckedProgram, Relation, Type
 from sempre.diagnostics import DataError, Diagnostic, Span
 from sempre.files.encode import Rows, write_json, write_parquet, write_text
+from sempre.files.locations import inside, reachable
 from sempre.files.options import Endpoint, TextFormat, output_endpoint
+from sempre.unsplit import unsplit
 
 RULE = b"===============\n"
 
@@ -66,7 +68,7 @@ def write_outputs(
                 if to_stdout or endpoint.io.startswith("stdout"):
                     printed.append((relation, endpoint))
                 else:
-                    path = Path(out_dir) / endpoint.filename
+                    path = inside(out_dir, endpoint.filename)
                     staging.write(path, relation, get_table(relation.name), endpoint, checked.types)
         written = staging.commit()
     sink = stdout or sys.stdout.buffer
@@ -85,10 +87,11 @@ def write_outputs(
 def write_changes(checked: CheckedProgram, changes: Changes, folder: str | Path) -> Written:
     """Write `R.added.csv` and `R.removed.csv` for every relation with an `.output` (for all, if none has one)."""
     relations = [relation for relation in checked.relations.values() if relation.outputs]
+    folder = reachable(folder)
     with Staging() as staging:
         for relation in relations or list(checked.relations.values()):
             for word, tables in (("added", changes.added), ("removed", changes.removed)):
-                path = Path(folder) / f"{relation.name}.{word}.csv"
+                path = folder / f"{relation.name}.{word}.csv"
                 staging.write(path, relation, tables[relation.name], Endpoint("file", path.name), checked.types)
         return staging.commit()
 
@@ -162,13 +165,16 @@ class Staging:
     def commit(self) -> Written:
         """Rename every file into place."""
         files = tuple(self.pending)
+        unsplit(self._rename)  # an interrupt comes before all of it, or after
+        return Written(files, tuple(self.warnings))
+
+    def _rename(self) -> None:
         for target, temporary in list(self.pending.items()):
             try:
                 temporary.replace(target)
             except OSError as error:
                 raise _cannot_write(target, error) from None
             del self.pending[target]
-        return Written(files, tuple(self.warnings))
 
 
 def _encode(rows: Rows, sink: BinaryIO, relation: Relation, endpoint: Endpoint, types: Mapping[str, Type]) -> int:

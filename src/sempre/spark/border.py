@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Relation
-from sempre.diagnostics import NOWHERE, DataError, Diagnostic, StateError
+from sempre.diagnostics import DataError, Diagnostic, StateError
+from sempre.files.matching import BY_NAME, Taking
 from sempre.files.write import Changes
-from sempre.plan.backend import Rows
-from sempre.spark.frames import chosen_columns, from_frame, restored, to_frame
+from sempre.ingest import Parts
+from sempre.spark.frames import Wanted, chosen_columns, from_frame, restored, to_frame
 from sempre.spark.sinks import changes_frame, changes_table
 from sempre.spark.sources import Inputs, read_inputs
 from sempre.spark.staying import Arriving, Staying
@@ -27,56 +28,37 @@ class Border:
         self._spark = spark
         self._checked = checked
         self._columns: dict[str, tuple[str, ...]] = {}
-        self._by_position: set[str] = set()
 
     # ---------------------------------------------------------------------------------------------------- in
 
     def read_inputs(self, folder: str, staying: Staying | None = None) -> Inputs:
         """What the `.input` directives say, read by Spark."""
-        inputs = read_inputs(self._session(), self._checked, folder, staying)
-        for name, notes in inputs.notes.items():
-            if any(note.get("columns") == "by position" for note in notes):
-                self._by_position.add(name)
-        return inputs
+        return read_inputs(self._session(), self._checked, folder, staying)
 
-    def take(self, relation: Relation, df: DataFrame) -> pa.Table:
-        """The rows of a DataFrame; raises if its columns are not those that it had before."""
-        names, before = self._known(relation, df)
-        crossing = from_frame(df, relation)
-        self._note(relation, names, before, crossing.by_name)
+    def take(self, relation: Relation, df: DataFrame, taking: Taking = BY_NAME) -> pa.Table:
+        """The rows of a DataFrame; raises if columns that go by position are not those that came before."""
+        crossing = from_frame(df, Wanted(relation, self._checked.types, taking))
+        self._check_order(relation, crossing.source_columns, crossing.by_name)
         return crossing.table
 
-    def given(self, relation: Relation, df: DataFrame, staying: Staying | None) -> tuple[pa.Table | None, Rows | None]:
+    def given(self, relation: Relation, df: DataFrame, staying: Staying | None, taking: Taking = BY_NAME) -> Parts:
         """The rows of a DataFrame, here or left where they are; raises like `take`."""
         if staying is not None and relation.arity:
-            names, before = self._known(relation, df)
-            chosen, _, by_name = chosen_columns(df, relation, "the DataFrame", NOWHERE)
+            chosen, names, found = chosen_columns(df, Wanted(relation, self._checked.types, taking))
+            self._check_order(relation, names, found.by_name)
             # The rows of a local frame are in its plan: they have been here before.
             taken = staying.take(Arriving(relation, chosen, most=lambda: 0 if df.isLocal() else None))
             if taken is not None:
-                self._note(relation, names, before, by_name)
-                return None, taken[0]
-        return self.take(relation, df), None
+                return Parts(there=taken[0], by_position=not found.by_name)
+        return Parts(self.take(relation, df, taking))
 
-    def _known(self, relation: Relation, df: DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The names of the columns now and the last time."""
-        names = tuple(df.columns)
-        before = self._columns.get(relation.name, names)
-        if sorted(before) != sorted(names):
+    def _check_order(self, relation: Relation, names: tuple[str, ...], by_name: bool) -> None:
+        """Names decide which column is which; where they do not, at least they should not change between epochs."""
+        if by_name:
+            return
+        before = self._columns.setdefault(relation.name, names)
+        if before != names:
             raise DataError(_changed(relation, before, names))
-        return names, before
-
-    def _note(self, relation: Relation, names: tuple[str, ...], before: tuple[str, ...], by_name: bool) -> None:
-        self._columns[relation.name] = names
-        if not by_name:
-            if before != names:
-                raise DataError(_changed(relation, before, names))
-            self._by_position.add(relation.name)
-
-    def by_position(self) -> tuple[str, ...]:
-        """The relations whose columns were taken by position since the last call."""
-        found, self._by_position = tuple(sorted(self._by_position)), set()
-        return found
 
     # --------------------------------------------------------------------------------------------------- out
 
@@ -110,5 +92,5 @@ def _changed(relation: Relation, before: tuple[str, ...], now: tuple[str, ...]) 
         "E516",
         f"the columns of the source of relation `{relation.name}` have changed: now {change}",
         detail=f"before: {', '.join(before)}",
-        hint="select the columns as they were, or rename them with toDF",
+        hint="select the columns as they were, or rename them as the relation's with toDF, so that names decide",
     )

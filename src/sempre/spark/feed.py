@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import DataError, Diagnostic, StateError
+from sempre.files.locations import is_url
 from sempre.files.write import Changes
 from sempre.spark.sinks import changes_table
-from sempre.spark.sources import is_url
 
 MANIFEST = "_epoch.json"
 

@@ -2,12 +2,13 @@
 
 What a value becomes is decided here and on the Spark side of the border, by expressions that no setting of the session
 changes: columns are renamed by place before they are named, so that neither case nor dots matter; instants cross as
-microseconds since 1970 in UTC and dates as days, so that no time zone matters; no cast is made that could fail.
+microseconds since 1970 in UTC and dates as days, so that no time zone matters; no cast is made that could fail. Columns
+are found by name, see `sempre.files.matching`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic, Span
-from sempre.files.columns import RANGES, unit_table
+from sempre.files.columns import RANGES, marked_by_position, unit_table
+from sempre.files.instants import CLOCK, DATE, INSTANT, RESTORED, Unsuited, check_suited, restored_type
+from sempre.files.matching import BY_NAME, Matched, Taking, matched
 from sempre.spark.failures import reading
 
 if TYPE_CHECKING:
@@ -26,8 +29,6 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint", "boolean")
 FLOATS = ("float", "double")
 # The type that holds every `unsigned`: Spark has no unsigned integers.
 UNSIGNED = "decimal(20,0)"
-# Subtypes of `number` with these names come out as what they went in as.
-RESTORED = ("date", "timestamp")
 DAYS = (-719_162, 2_932_896)  # 0001-01-01 to 9999-12-31: what Spark promises to handle
 MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 # Small results are one file instead of one per core.
@@ -45,6 +46,20 @@ class Crossing:
     by_name: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a frame should give: the columns of a relation, among the `types` of its program, found as in `taking`.
+
+    `what` and `span` are for messages.
+    """
+
+    relation: Relation
+    types: Mapping[str, Type]
+    taking: Taking = BY_NAME
+    what: str = "the DataFrame"
+    span: Span = NOWHERE
+
+
 class Unfit(ValueError):
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -55,59 +70,68 @@ class Unfit(ValueError):
 # --------------------------------------------------------------------------------------------------------- in
 
 
-def from_frame(
-    df: DataFrame, relation: Relation, *, drop_nulls: bool = False, origin: str = "", span: Span = NOWHERE
-) -> Crossing:
-    """The rows of `df`, in one Spark job; columns by name when all match, else by position.
+def from_frame(df: DataFrame, wanted: Wanted, *, drop_nulls: bool = False) -> Crossing:
+    """The rows of `df`, in one Spark job.
 
     Raises `DataError` naming every column whose type has no place in a relation, or that has nulls.
     """
-    what = origin or "the DataFrame"
+    relation = wanted.relation
     if not relation.arity:
-        with reading(what, span):
-            _check_width(relation, tuple(df.columns), what, span)
+        with reading(wanted.what, wanted.span):
+            names = tuple(df.columns)
+            matched(relation, names, wanted.what, wanted.taking, span=wanted.span)
             return Crossing(unit_table(not df.isEmpty()), (), True)
-    chosen, names, by_name = chosen_columns(df, relation, what, span)
-    with reading(what, span):
+    chosen, names, found = chosen_columns(df, wanted)
+    with reading(wanted.what, wanted.span):
         if drop_nulls:
             chosen = without_nulls(chosen)
         table = chosen.toArrow()
-    return Crossing(finished(table, relation, span), names, by_name)
+    table = finished(table, relation, wanted.span)
+    return Crossing(table if found.by_name else marked_by_position(table), names, found.by_name)
 
 
-def chosen_columns(df: DataFrame, relation: Relation, what: str, span: Span) -> tuple[DataFrame, tuple[str, ...], bool]:
-    """The columns of a relation as `c0`, `c1` and so on, the names they had, and whether they were found by name."""
+def chosen_columns(df: DataFrame, wanted: Wanted) -> tuple[DataFrame, tuple[str, ...], Matched]:
+    """The columns of a relation as `c0`, `c1` and so on, the names they had, and how they were found."""
+    relation, what, span = wanted.relation, wanted.what, wanted.span
     with reading(what, span):
         fields = list(df.schema.fields)
     names = tuple(field.name for field in fields)
-    _check_width(relation, names, what, span)
-    by_name = sorted(names) == sorted(relation.columns)
-    places = [names.index(name) for name in relation.columns] if by_name else list(range(len(names)))
+    found = matched(relation, names, what, wanted.taking, span=span)
     placed = df.toDF(*(f"c{place}" for place in range(len(names))))
-    columns = _expressions(relation, [fields[place] for place in places], places, span)
+    columns = _expressions(wanted, fields, found.places)
     with reading(what, span):
-        return placed.select(*(column.alias(f"c{at}") for at, column in enumerate(columns))), names, by_name
+        return placed.select(*(column.alias(f"c{at}") for at, column in enumerate(columns))), names, found
 
 
-def _check_width(relation: Relation, names: tuple[str, ...], what: str, span: Span) -> None:
-    if len(names) != relation.arity:
-        message = f"relation `{relation.name}` has {relation.arity} columns, {what} has {len(names)}"
-        detail = f"the columns are {', '.join(names)}" if names else ""
-        raise DataError(Diagnostic("E502", message, span, detail=detail))
-
-
-def _expressions(relation: Relation, fields: list[Any], places: list[int], span: Span) -> list[Column]:
+def _expressions(wanted: Wanted, fields: list[Any], places: Sequence[int]) -> list[Column]:
     """One expression per column of the relation, over columns named by their place; raises for all that do not fit."""
+    relation = wanted.relation
     columns: list[Column] = []
     found: list[Diagnostic] = []
-    for name, type_, field, place in zip(relation.columns, relation.types, fields, places, strict=True):
+    for name, type_, place in zip(relation.columns, relation.types, places, strict=True):
+        field = fields[place]
         try:
-            columns.append(column_expression(f"c{place}", field.dataType.simpleString(), type_.kind, field.name))
+            given = field.dataType.simpleString()
+            check_instants(given, type_, wanted.types, field.name)
+            columns.append(column_expression(f"c{place}", given, type_.kind, field.name))
         except Unfit as error:
-            found.append(unfit(relation, name, error, span))
+            found.append(unfit(relation, name, error, wanted.span))
     if found:
         raise DataError(found)
     return columns
+
+
+def check_instants(given: str, type_: Type, types: Mapping[str, Type], name: str) -> None:
+    """Raise if a date comes where the declared type says an instant, or the other way round."""
+    if given not in RESTORED:
+        return
+    quoted = _quoted(name)
+    casts = {DATE: f"to_date({quoted})", INSTANT: f"cast({quoted} as timestamp)"}
+    casts[CLOCK] = f"cast({quoted} as timestamp_ntz)"
+    try:
+        check_suited(given, type_, types, casts)
+    except Unsuited as error:
+        raise Unfit("E509", str(error), error.hint) from None
 
 
 def column_expression(column: str, given: str, kind: Kind, name: str) -> Column:
@@ -155,7 +179,7 @@ def _micros_of_ntz(col: Column) -> Column:
 
 def _cast(given: str, kind: Kind, name: str) -> str:
     """What to write so that a column of type `given` fits."""
-    quoted = name if name.isidentifier() else f"`{name}`"
+    quoted = _quoted(name)
     if kind is Kind.RECORD:
         return "a record is a string such as [1, [2, nil]]"
     if given.startswith(("struct<", "array<", "map<")):
@@ -164,6 +188,10 @@ def _cast(given: str, kind: Kind, name: str) -> str:
     if given == "binary":
         return f"write hex({quoted}) or cast({quoted} as string), and declare the column as a symbol"
     return f"write cast({quoted} as {CASTS[kind]}) in the query that makes the table"
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else f"`{name}`"
 
 
 def without_nulls(df: DataFrame) -> DataFrame:
@@ -284,17 +312,6 @@ def _parts(rows: int) -> int:
     return max(2, min(200, rows // 1_000_000))
 
 
-def restored_type(type_: Type, types: Mapping[str, Type]) -> str:
-    """`date` or `timestamp` if the declared type has that name, or is below one that has; else nothing."""
-    if type_.kind is not Kind.NUMBER:
-        return ""
-    while type_.base:
-        if type_.name.lower() in RESTORED:
-            return type_.name.lower()
-        type_ = types[type_.base]
-    return ""
-
-
 def _shippable(table: pa.Table) -> pa.Table:
     arrays = [
         column.cast(pa.decimal128(20, 0)) if pa.types.is_uint64(column.type) else column for column in table.columns
@@ -319,10 +336,12 @@ def _restored(column: str, type_: str) -> Column:
     from pyspark.sql import functions as fn
 
     col = fn.col(column)
-    if type_ == "date":
+    if type_ == DATE:
         return fn.date_from_unix_date(col.cast("int"))
-    if type_ == "timestamp":
+    if type_ == INSTANT:
         return fn.timestamp_micros(col)
+    if type_ == CLOCK:  # by way of a timestamp, the session's time zone would have a say
+        return fn.expr(f"timestampadd(MICROSECOND, {column}, TIMESTAMP_NTZ '1970-01-01 00:00:00')")
     return col
 
 
@@ -332,7 +351,7 @@ def _check_range(relation: Relation, name: str, type_: str, column: pa.ChunkedAr
         return
     import pyarrow.compute as pc
 
-    low, high = DAYS if type_ == "date" else MICROSECONDS
+    low, high = DAYS if type_ == DATE else MICROSECONDS
     ends = pc.min_max(column).as_py()
     for value in (ends["min"], ends["max"]):
         if not low <= value <= high:

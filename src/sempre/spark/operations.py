@@ -1,7 +1,8 @@
 """The rows of a stream as insertions and deletions by relation.
 
 A row names its operation, and its relation unless the stream carries a single one; the columns of a relation are found
-by name. What is wrong with the columns is known before the stream starts, what is wrong with rows when they come.
+by name, as everywhere, and a stream may have more of them. What is wrong with the columns is known before the stream
+starts, what is wrong with rows when they come.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 
 from sempre.analysis.model import CheckedProgram, Kind, Relation
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic
+from sempre.files.matching import found_places
 from sempre.spark.failures import reading
-from sempre.spark.frames import Unfit, column_expression, crossing_type, finished, not_text
+from sempre.spark.frames import Unfit, check_instants, column_expression, crossing_type, finished, not_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -66,6 +68,8 @@ class StreamReader:
 
     def __init__(self, checked: CheckedProgram, schema: Any, columns: Columns) -> None:
         self._relations = checked.relations
+        self._types_of_program = checked.types
+        self._names = [field.name for field in schema.fields]
         self._fields = {field.name: (at, field) for at, field in enumerate(schema.fields)}
         self._width = len(schema.fields)
         self.columns = columns.settled(tuple(self._fields))
@@ -110,14 +114,20 @@ class StreamReader:
     def _find(self, relation: Relation) -> None:
         """Find the columns of a relation, or keep what is wrong with them until a row needs them."""
         places, found = [], []
+        there = {name: self._names[at] for name, at in found_places(relation.columns, self._names).items()}
         for name, type_ in zip(relation.columns, relation.types, strict=True):
             what = f"column `{name}` of relation `{relation.name}`"
-            if name not in self._fields:
-                hint = "rename the columns of the stream with toDF or withColumnRenamed"
-                found.append(Diagnostic("E518", f"{what} is not in the stream", hint=hint))
+            source = there.get(name)
+            if source is None or (source != name and source in self._marks):
+                times = self._names.count(name)
+                why = f"is in the stream {times} times" if times > 1 else "is not in the stream"
+                hint = f"rename the columns of the stream with toDF or withColumnRenamed: {', '.join(self._names)}"
+                found.append(Diagnostic("E518", f"{what} {why}", hint=hint))
                 continue
             try:
-                places.append(self._place(name, type_.kind))
+                given = self._fields[source][1].dataType.simpleString()
+                check_instants(given, type_, self._types_of_program, source)
+                places.append(self._place(source, type_.kind))
             except Unfit as error:
                 found.append(Diagnostic(error.code, f"{what}: {error}", hint=error.hint))
         if found:

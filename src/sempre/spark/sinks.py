@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import DataError, Diagnostic, Span
+from sempre.files.locations import is_url
 from sempre.files.options import Endpoint, output_endpoint
 from sempre.files.write import Changes
 from sempre.spark.failures import writing
-from sempre.spark.sources import is_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -43,7 +43,7 @@ def through_spark(endpoint: Endpoint, folder: str) -> bool:
         return True
     if folder == "-" or endpoint.io.startswith("stdout"):
         return False
-    return endpoint.io == "parquet" or is_url(folder)
+    return endpoint.io == "parquet" or is_url(folder) or is_url(endpoint.filename)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,14 @@ from sempre.diagnostics import DataError, Findings, Span
 from sempre.files.changes import Epoch, change_files
 from sempre.files.columns import concat
 from sempre.files.foreign import read_json
+from sempre.files.locations import is_url
 from sempre.files.options import Endpoint, input_endpoint
 from sempre.files.read import Stdin, missing_file, read_endpoint
 from sempre.files.text import read_text
 from sempre.ingest import Parts
 from sempre.places import CLUSTER
 from sempre.spark.failures import reading
-from sempre.spark.frames import UNSIGNED, chosen_columns, finished, from_frame, without_nulls
+from sempre.spark.frames import UNSIGNED, Wanted, chosen_columns, finished, from_frame, without_nulls
 from sempre.spark.jobs import Jobs
 from sempre.spark.lines import cells_of, read_delimited, read_whole
 from sempre.spark.oddlines import TextSource
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 JSON_TYPES = {Kind.NUMBER: "bigint", Kind.UNSIGNED: UNSIGNED, Kind.FLOAT: "double", Kind.SYMBOL: "string"}
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _GLOB = re.compile(r"[*?\[\]{}\\]")
 
 
@@ -84,13 +84,15 @@ class Reader:
         self, relation: Relation, endpoint: Endpoint, df: DataFrame, what: str, shown: str
     ) -> tuple[Parts, dict[str, Any]]:
         span = Span(shown, 0, 0, 0, 0)
+        wanted = Wanted(relation, self.checked.types, endpoint.taking, what, span)
         if self.staying is not None and relation.arity:
-            chosen, names, by_name = chosen_columns(df, relation, what, span)
+            chosen, names, found = chosen_columns(df, wanted)
             chosen = without_nulls(chosen) if endpoint.drop_nulls else chosen
             stayed = self._stayed(Arriving(relation, chosen, what, span, partial(_values, endpoint, shown, relation)))
             if stayed is not None:
-                return stayed[0], {"source": shown, **stayed[1], **note_of(names, by_name)}
-        crossing = from_frame(df, relation, drop_nulls=endpoint.drop_nulls, origin=what, span=span)
+                parts = replace(stayed[0], by_position=not found.by_name)
+                return parts, {"source": shown, **stayed[1], **note_of(names, found.by_name)}
+        crossing = from_frame(df, wanted, drop_nulls=endpoint.drop_nulls)
         note = note_of(crossing.source_columns, crossing.by_name)
         return Parts(crossing.table), {"source": shown, "rows": crossing.table.num_rows, **note}
 
@@ -104,7 +106,10 @@ class Reader:
 
         def parse(data: bytes, name: str) -> pa.Table:
             if endpoint.io == "json":
-                return read_json(data, relation, name, types, layout=endpoint.layout, drop=endpoint.drop_nulls)
+                return read_json(
+                    data, relation, name, types,
+                    layout=endpoint.layout, drop=endpoint.drop_nulls, taking=endpoint.taking,
+                )  # fmt: skip
             return read_text(data, relation, endpoint.text, name, types)
 
         if _is_hidden(path):
@@ -146,10 +151,17 @@ class Reader:
         """The columns of JSON lines, with nulls where a value is not as it should be; lazy."""
         if endpoint.layout != "lines" or not relation.arity or Kind.RECORD in relation.kinds:
             return None
-        columns = zip(relation.columns, relation.kinds, strict=True)
-        schema = ", ".join(f"`{name}` {JSON_TYPES[kind]}" for name, kind in columns)
-        span = Span(path, 0, 0, 0, 0)
-        return chosen_columns(self.spark.read.schema(schema).json(path), relation, f"`{path}`", span)[0]
+        from pyspark.sql import functions as fn
+
+        columns = list(enumerate(zip(relation.columns, relation.kinds, strict=True)))
+        schema = ", ".join(f"`{name}` {JSON_TYPES[kind]}" for _, (name, kind) in columns)
+        lines = self.spark.read.text(path, lineSep="\n").filter(fn.trim("value") != "")
+        row = fn.from_json("value", schema)
+        if not endpoint.taking.extra:  # a reader with a schema passes over all other keys without a word
+            row = fn.when(fn.size(fn.json_object_keys("value")) == relation.arity, row)
+        return lines.select(row.alias("row")).select(
+            *(fn.col("row").getField(name).alias(f"c{at}") for at, (name, _) in columns)
+        )
 
     def _json(
         self, relation: Relation, df: DataFrame | None, path: str, shown: str, parse: Callable[[bytes, str], pa.Table]
@@ -235,7 +247,8 @@ def together(relation: Relation, parts: Sequence[Parts], staying: Staying | None
     there = [part.there for part in parts if part.there is not None]
     if not there or staying is None:
         return concat(relation, here)
-    return Parts(concat(relation, here) if here else None, staying.cluster.union(there))
+    by_position = any(part.by_position for part in parts)
+    return Parts(concat(relation, here) if here else None, staying.cluster.union(there), by_position)
 
 
 def note_of(names: tuple[str, ...], by_name: bool) -> dict[str, Any]:
@@ -245,11 +258,6 @@ def note_of(names: tuple[str, ...], by_name: bool) -> dict[str, Any]:
 
 def _values(endpoint: Endpoint, shown: str, relation: Relation) -> int | None:
     return values_in_parquet(shown, relation.arity) if endpoint.io == "parquet" else None
-
-
-def is_url(path: str) -> bool:
-    """Whether a file or folder is somewhere that only Spark can reach."""
-    return _SCHEME.match(path) is not None
 
 
 def located(folder: str, filename: str) -> tuple[str, str]:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import NOWHERE, BackendError, DataError, Diagnostic, SempreError, StateError
+from sempre.files.locations import is_url
 from sempre.spark.batches import Batch, Batches
-from sempre.spark.failures import reading, reason_of
+from sempre.spark.failures import cause_of, reading, reason_of
 from sempre.spark.feed import Feed
 from sempre.spark.inbox import Inbox, keeper
 from sempre.spark.operations import Columns, StreamReader
-from sempre.spark.sources import is_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -144,7 +144,7 @@ class Maintenance:
         if self._error is None and not self._stopping and not self.query.isActive:
             failure = self.query.exception()
             if failure is not None:
-                self._error = BackendError(Diagnostic("E721", f"the stream has failed: {reason_of(failure)}"))
+                self._error = _failed(failure)
         return self._error
 
     def await_termination(self, timeout: float | None = None) -> bool:
@@ -253,11 +253,7 @@ class Maintenance:
                     time.sleep(POLL_SECONDS)
         except BaseException as error:  # noqa: BLE001  # told by `exception` and `await_termination`
             if self._error is None and not self._stopping:
-                self._error = (
-                    error
-                    if isinstance(error, SempreError)
-                    else BackendError(Diagnostic("E721", f"the stream has failed: {reason_of(error)}"))
-                )
+                self._error = error if isinstance(error, SempreError) else _failed(error)
             with contextlib.suppress(Exception):
                 query.stop()
 
@@ -266,6 +262,11 @@ class Maintenance:
         progress = query.lastProgress
         if progress is not None and int(progress["batchId"]) > batch and not inbox.is_kept(batch):
             raise StateError(_gap(batch - 1, int(progress["batchId"])))
+
+
+def _failed(error: BaseException) -> BackendError:
+    message = f"the stream has failed: {reason_of(error)}"
+    return BackendError(Diagnostic("E721", message, detail=cause_of(error)))
 
 
 def _writer(df: DataFrame, options: StreamOptions) -> DataStreamWriter:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sempre.diagnostics import Diagnostic, StateError
+from sempre.files.locations import local_path
 from sempre.storage.blocks import Content, is_shared, log, segment
 from sempre.storage.disk import Disk, checksum, checksum_of
 from sempre.storage.manifest import (
@@ -50,16 +51,13 @@ def _names(folder: Path) -> list[str]:
 
 def store_path(place: object) -> Path:
     """The directory that `place` names: a path, or a `file:` URL."""
-    text = os.fspath(place) if isinstance(place, str | os.PathLike) else str(place)
-    scheme, colon, rest = text.partition("://")
-    if not colon:
-        return Path(text)
-    if scheme == "file":
-        return Path(rest)
+    path = local_path(place)
+    if path is not None:
+        return path
     raise StateError(
         Diagnostic(
             "E608",
-            f"a store cannot be kept at `{text}`",
+            f"a store cannot be kept at `{place}`",
             hint="Stores are directories of a local file system, where renaming and syncing mean what they say.",
         )
     )

@@ -248,13 +248,16 @@ def test_standard_input_serves_one_relation(monkeypatch: pytest.MonkeyPatch, tmp
         read_inputs(program(one, relation("b", *EDGE, input={"IO": "stdin"})), tmp_path)
 
 
-def test_parquet_by_name_then_by_position(tmp_path: Path) -> None:
+def test_parquet_by_name_and_by_position_on_request(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     checked = program(relation("r", "x:number", "y:symbol", input={"IO": "parquet"}))
     pq.write_table(pa.table({"y": ["a"], "x": pa.array([1], pa.int8())}), tmp_path / "r.parquet")
     assert rows(read_inputs(checked, tmp_path)["r"]) == [(1, "a")]
     pq.write_table(pa.table({"p": [True], "q": pa.array(["a"]).dictionary_encode()}), tmp_path / "r.parquet")
+    with pytest.raises(DataError, match=r"select p as x, q as y; columns=0:1 in \.input takes them as they come"):
+        read_inputs(checked, tmp_path)
+    checked = program(relation("r", "x:number", "y:symbol", input={"IO": "parquet", "columns": "0:1"}))
     assert rows(read_inputs(checked, tmp_path)["r"]) == [(1, "a")]
 
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sempre.diagnostics import BackendError, Diagnostic
+from sempre.files.locations import local_path
 from sempre.spark.cluster.values import Kinds, schema_of
 from sempre.spark.failures import running
 from sempre.spark.jobs import Jobs
@@ -60,8 +61,11 @@ class Scratch:
         self.jobs = Jobs(spark)
         self._numbers = itertools.count()
         self._left: list[Path] = []
-        parent = os.environ.get(SCRATCH_VARIABLE) or tempfile.gettempdir()
-        self.folder = Path(parent) / f"sempre-{uuid.uuid4().hex}"
+        chosen = os.environ.get(SCRATCH_VARIABLE)
+        # Facts are nobody else's business where everybody may look. In a folder that somebody chose, tasks of another
+        # user may have to write: who may do so is for that folder to say, and for the umask.
+        self._mode = 0o777 if chosen else 0o700
+        self.folder = _parent(chosen or tempfile.gettempdir()) / f"sempre-{uuid.uuid4().hex}"
         # Also when nobody closes the database: at the latest when this process ends.
         self._removal = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
@@ -189,5 +193,20 @@ class Scratch:
     def _fresh(self) -> Path:
         while self._left:
             shutil.rmtree(self._left.pop(), ignore_errors=True)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=self._mode, exist_ok=True)
         return self.folder / f"t{next(self._numbers)}"
+
+
+def _parent(place: str) -> Path:
+    """The folder that scratch is below; raises `BackendError` if it is not one that this process reaches."""
+    path = local_path(place)
+    if path is None:
+        raise BackendError(
+            Diagnostic(
+                "E707",
+                f"`{place}` is no folder that the driver can see",
+                hint=f"set {SCRATCH_VARIABLE} to the path under which the driver and all executors have it mounted",
+            )
+        )
+    return path
