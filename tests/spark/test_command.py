@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -57,7 +58,7 @@ def test_facts_in_results_out(folder: Path, where: list[str]) -> None:
 
 def test_tables_in_results_and_changes_out(folder: Path, where: list[str]) -> None:
     pq.write_table(pa.table({"src": ["a", "b"], "dst": ["b", "c"]}), folder / "edge.parquet")
-    program = REACH.replace(".input edge", ".input edge(IO=parquet)")
+    program = REACH.replace(".input edge", '.input edge(IO=parquet, columns="0:1")')
     program += ".output reach(IO=parquet)\n.output reach(IO=parquet, mode=changes, filename=log)\n.printsize reach\n"
     (folder / "tables.dl").write_text(program, "utf-8")
     (folder / "c.dl").write_text('+edge("c", "d"). commit. -edge("a", "b"). commit.\n', "utf-8")
@@ -73,6 +74,7 @@ def test_tables_in_results_and_changes_out(folder: Path, where: list[str]) -> No
     report = json.loads((folder / "r.json").read_text("utf-8"))
     (note,) = report["epochs"][0]["sources"]["edge"]
     assert (note["columns"], note["source_columns"]) == ("by position", ["src", "dst"])
+    assert [epoch["by_position"] for epoch in report["epochs"]] == [["edge"], [], []]
     assert [epoch["added"]["reach"] for epoch in report["epochs"]] == [3, 3, 0]
     assert all({"seconds", "read_seconds", "write_seconds"} <= set(epoch) for epoch in report["epochs"])
 
@@ -149,3 +151,41 @@ def test_a_session_that_does_not_start(folder: Path, options: list[str], message
     assert "--on local" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (folder / "reach.csv").exists()
+
+
+@pytest.mark.skipif(KIND == "connect", reason="a process of its own either way")
+@pytest.mark.parametrize(
+    ("number", "early"),
+    [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGINT, True)],
+    ids=["terminated", "terminated early", "interrupted early"],
+)
+def test_a_run_that_is_ended_tidies_up(folder: Path, where: list[str], number: signal.Signals, early: bool) -> None:
+    """In the middle of rounds on the cluster, and while the session starts."""
+    # More than are held in the driver, and rounds enough.
+    (folder / "edge.facts").write_text("".join(f"{n}\t{n + 1}\n" for n in range(40_000) if n % 100), "utf-8")
+    (folder / "tmp").mkdir()
+    flags = ["--place", "cluster", "--strategy", "counting", "-D", "out", "--report", "r.json", *where]
+    environment = {name: value for name, value in os.environ.items() if name != "SEMPRE_SCRATCH"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sempre.cli", "run", "reach.dl", *flags],
+        cwd=folder,
+        env=environment | {"TMPDIR": str(folder / "tmp")},
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+    wanted = "sempre-spark-*.log" if early else "sempre-*/t*"
+    deadline = time.monotonic() + 120
+    while not list((folder / "tmp").glob(wanted)) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    modes = [path.parent.stat().st_mode & 0o777 for path in (folder / "tmp").glob(wanted)]
+    process.send_signal(number)
+    _, said = process.communicate(timeout=120)
+    assert early or set(modes) == {0o700}
+    assert (process.returncode, said) == (128 + number, "terminated\n" if number == signal.SIGTERM else "interrupted\n")
+    deadline = time.monotonic() + 30
+    while list((folder / "tmp").glob("sempre-*")) and time.monotonic() < deadline:
+        time.sleep(0.2)  # what Java still writes is Java's to remove
+    assert list((folder / "tmp").glob("sempre-*")) == []
+    assert not (folder / "r.json").exists()
+    assert not (folder / "out").exists() or list((folder / "out").iterdir()) == []

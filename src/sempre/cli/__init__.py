@@ -1,7 +1,7 @@
 """The `sempre` command: arguments in, exit code out.
 
 0 done · 1 the program or the data is at fault · 2 usage, also a place or a Spark that is not to be had here ·
-3 a defect of sempre. Each command is a file of this package
+3 a defect of sempre · 130 Ctrl-C · 143 SIGTERM. Each command is a file of this package
 and imports what it needs when it runs: a tiny program must not wait for what it does not use.
 """
 
@@ -12,14 +12,37 @@ import sys
 from collections.abc import Sequence
 
 from sempre.cli.arguments import STORE_COMMANDS, UsageError, parse
+from sempre.cli.signals import Ending
 from sempre.cli.terminal import show_error, show_text
 from sempre.diagnostics import BackendError, InternalError, SempreError
 
-DONE, AT_FAULT, USAGE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, AT_FAULT, USAGE, DEFECT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; every error ends here, as text on standard error and an exit code."""
+    ending = Ending()
+    if argv is not None:  # called by somebody who goes on afterwards
+        with ending:
+            return _ended(ending, argv)
+    ending.at_exit()
+    ending.__enter__()  # and the signals are not given back: nothing is left that they could mean to others
+    return _ended(ending, None)
+
+
+def _ended(ending: Ending, argv: Sequence[str] | None) -> int:
+    """The exit code of one command."""
+    try:
+        code = _guarded(argv)
+        ending.until_the_end()
+        return ending.code or code
+    except KeyboardInterrupt:
+        ending.until_the_end()
+        show_text("interrupted" if ending.code != TERMINATED else "terminated")
+        return ending.code or INTERRUPTED
+
+
+def _guarded(argv: Sequence[str] | None) -> int:
     try:
         return _dispatch(sys.argv[1:] if argv is None else list(argv))
     except SystemExit as stop:  # argparse, after --help, --version or a usage message
@@ -32,9 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, InternalError):
             return _defect(error)
         return USAGE if isinstance(error, BackendError) else AT_FAULT
-    except KeyboardInterrupt:
-        show_text("interrupted")
-        return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output left, as `| head` does; nothing is wrong, and the last flush must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

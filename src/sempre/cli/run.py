@@ -124,6 +124,7 @@ def _write_report(path: Path, report: dict[str, Any]) -> None:
         temporary.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         reason = (error.strerror or str(error)).lower()
         raise DataError(Diagnostic("E512", f"cannot write `{path}`: {reason}")) from None
+    finally:
+        temporary.unlink(missing_ok=True)
