@@ -115,7 +115,7 @@ def _modules(
 
 def _is_graph(relation: Relation) -> bool:
     """Whether the relation's facts are edges: two columns of one kind, and no facts but those its rules derive."""
-    return relation.arity == 2 and relation.kinds[0] == relation.kinds[1] and relation.limit is None
+    return relation.arity == 2 and relation.kinds[0] == relation.kinds[1]
 
 
 def _graph_chain(rule: NormalRule, heads: Collection[str], relations: Mapping[str, Relation]) -> Chain | None:
