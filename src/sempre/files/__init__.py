@@ -6,6 +6,7 @@ text.py      delimited text -> table, by columns; scan.py reads row by row what 
 foreign.py   Parquet and JSON -> table
 write.py     `write_outputs`: every `.output`, all of them or none
 changes.py   `read_changes`: scripts and folders -> epochs
+root.py      `check_root`: which files a program may touch
 records.py   records as text
 columns.py   what a relation looks like in Arrow
 """
@@ -14,6 +15,7 @@ from sempre.files.changes import Epoch, change_files, read_changes
 from sempre.files.columns import schema_of, unit_table
 from sempre.files.options import check_directives, input_endpoint
 from sempre.files.read import missing_file, read_inputs
+from sempre.files.root import check_root
 from sempre.files.write import Written, write_changes, write_outputs
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "Written",
     "change_files",
     "check_directives",
+    "check_root",
     "input_endpoint",
     "missing_file",
     "read_changes",

@@ -37,10 +37,12 @@ def wanted_kinds(modules: str | Iterable[str]) -> frozenset[str]:
         return frozenset(KINDS)
     if modules == "off":
         return frozenset()
-    names = [name.strip() for name in (modules.split(",") if isinstance(modules, str) else modules)]
+    hint = f"Use auto, off, or some of: {', '.join(KINDS)}."
+    if not isinstance(modules, str | Iterable):
+        raise StateError(f"`modules` is {modules!r}", hint=hint)
+    names = [str(name).strip() for name in (modules.split(",") if isinstance(modules, str) else modules)]
     for name in names:
         if name not in KINDS:
-            hint = f"Use auto, off, or some of: {', '.join(KINDS)}."
             raise StateError(f"unknown kind of module `{name}`", hint=hint)
     return frozenset(names)
 
