@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -34,7 +33,7 @@ WAYS: dict[str, Callable[[sempre.Database], Any]] = {
     "dicts": lambda db: db.apply(insert={"e": [{"x": f"a{HALF}"}]}),
     "deletions": lambda db: db.apply(delete={"e": ["\udfff"]}),
     "whatif": lambda db: db.whatif(insert={"e": [HALF]}),
-    "pandas": lambda db: db.apply(insert={"e": pd.DataFrame({"x": [HALF]})}),
+    "pandas": lambda db: db.apply(insert={"e": pytest.importorskip("pandas").DataFrame({"x": [HALF]})}),
     "records": lambda db: db.apply(insert={"r": [((HALF,),)]}),
     "records as text": lambda db: db.apply(insert={"r": [f"[{HALF}]"]}),
     "bytes in Arrow": lambda db: db.apply(insert={"e": not_utf8()}),
