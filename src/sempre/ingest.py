@@ -7,8 +7,9 @@ declared types; what does not fit is a `DataError` that names relation, column a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ from sempre.files.matching import BY_NAME, Taking, matched
 from sempre.files.records import RecordError, parse_record
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, float_codes
+
+# Beyond this a record is taken to contain itself.
+DEEPEST_RECORD = 1_000_000
+LONGEST_SHOWN = 200
 
 INTEGER_RANGES = {Kind.NUMBER: (-(1 << 63), (1 << 63) - 1), Kind.UNSIGNED: (0, (1 << 64) - 1)}
 
@@ -110,7 +115,10 @@ def _as_arrow(rows: Any) -> Any:
     if module == "pandas":
         import pyarrow as pa
 
-        return pa.Table.from_pandas(rows, preserve_index=False)
+        try:
+            return pa.Table.from_pandas(rows, preserve_index=False)
+        except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
+            raise DataError(f"the frame cannot be read: {error}", hint="Give each column one type.") from None
     if module == "polars":
         return rows.to_arrow()
     return None
@@ -148,8 +156,22 @@ class _Encoder:
         kind = type_.kind
         if kind in INTEGER_RANGES and isinstance(value, int):
             low, high = INTEGER_RANGES[kind]
-            return self._fail(f"column `{name}`: {value} does not fit: it must lie between {low} and {high}")
-        return self._fail(f"column `{name}` is {kind.value}, and {value!r} ({type(value).__name__}) is not")
+            return self._fail(f"column `{name}`: {shown(value)} does not fit: it must lie between {low} and {high}")
+        return self._fail(f"column `{name}` is {kind.value}, and {shown(value)} ({type(value).__name__}) is not")
+
+    def _symbol(self, column: int, value: str) -> int:
+        if not is_text(value):
+            name = self._relation.columns[column]
+            hint = "Half of a surrogate pair is no character: replace it before inserting."
+            raise self._fail(f"column `{name}`: {shown(value)} is no text that can be stored or written", hint=hint)
+        return self._values.symbols.code(value)
+
+    def _float(self, column: int, value: float) -> int:
+        try:
+            return int(float_codes(np.array([float(value)]))[0])
+        except OverflowError:
+            name = self._relation.columns[column]
+            raise self._fail(f"column `{name}`: {shown(value)} does not fit in a float") from None
 
     # ------------------------------------------------------------------------------------------ python values
 
@@ -209,9 +231,9 @@ class _Encoder:
         """The function from a Python value of this type to its code."""
         kind = type_.kind
         if kind is Kind.SYMBOL:
-            return self._typed(column, str, self._values.symbols.code)
+            return self._typed(column, str, partial(self._symbol, column))
         if kind is Kind.FLOAT:
-            return self._typed(column, (int, float, np.floating), lambda v: int(float_codes(np.array([float(v)]))[0]))
+            return self._typed(column, (int, float, np.floating), partial(self._float, column))
         if kind is Kind.RECORD:
             return self._record(column, type_)
         low, high = INTEGER_RANGES[kind]
@@ -232,24 +254,49 @@ class _Encoder:
         return checked
 
     def _record(self, column: int, type_: Type) -> Callable[[Any], int]:
-        fields = [self._types[name] for _, name in type_.fields]
-        encoders: list[Callable[[Any], int]] = []
+        """From a record to its code, from the inside out and without recursion: lists may be long."""
+        scalars: dict[str, Callable[[Any], int]] = {}
+
+        def read(type_: Type, value: Any) -> Any:
+            if not isinstance(value, str):
+                return value
+            try:
+                return parse_record(value, type_, self._types)
+            except RecordError as error:
+                raise self._fail(f"column `{self._relation.columns[column]}`: {error}") from None
+
+        def parts_of(type_: Type, value: Any) -> Iterator[tuple[Type, Any]]:
+            if not isinstance(value, tuple | list) or len(value) != len(type_.fields):
+                raise self._fail_value(column, value)
+            return zip([self._types[name] for _, name in type_.fields], value, strict=True)
+
+        def scalar(type_: Type, value: Any) -> int:
+            if type_.name not in scalars:
+                scalars[type_.name] = self._scalar(column, type_)
+            return scalars[type_.name](value)
 
         def encode(value: Any) -> int:
-            if value is None:
-                return 0
-            if isinstance(value, str):
-                try:
-                    value = parse_record(value, type_, self._types)
-                except RecordError as error:
-                    raise self._fail(f"column `{self._relation.columns[column]}`: {error}") from None
-                return encode(value)
-            if not isinstance(value, tuple | list) or len(value) != len(fields):
-                raise self._fail_value(column, value)
-            if not encoders:  # made on first use: record types may contain themselves
-                encoders.extend(self._scalar(column, field) for field in fields)
-            parts = [np.array([one(part)]) for one, part in zip(encoders, value, strict=True)]
-            return int(self._values.records(len(fields)).encode(parts, 1)[0])
+            open_records: list[tuple[Iterator[tuple[Type, Any]], list[int]]] = []
+            part: tuple[Type, Any] | None = (type_, value)
+            while True:
+                if part is not None and part[0].kind is Kind.RECORD:
+                    part = (part[0], read(*part))
+                if part is not None and part[0].kind is Kind.RECORD and part[1] is not None:
+                    if len(open_records) == DEEPEST_RECORD:
+                        name = self._relation.columns[column]
+                        raise self._fail(f"column `{name}`: a record of more than {DEEPEST_RECORD:,} in each other")
+                    open_records.append((parts_of(*part), []))
+                else:
+                    if part is not None:
+                        code = 0 if part[0].kind is Kind.RECORD else scalar(*part)
+                    else:
+                        _, codes = open_records.pop()
+                        columns = [np.array([code], np.int64) for code in codes]
+                        code = int(self._values.records(len(codes)).encode(columns, 1)[0])
+                    if not open_records:
+                        return code
+                    open_records[-1][1].append(code)
+                part = next(open_records[-1][0], None)
 
         return encode
 
@@ -272,7 +319,12 @@ class _Encoder:
         data = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         type_ = data.type
         if kind is Kind.SYMBOL and _is_text(type_):
-            return self._text(data)
+            try:
+                return self._text(data)
+            except UnicodeDecodeError:
+                name = self._relation.columns[index]
+                hint = "Text in Arrow is UTF-8: decode it before inserting."
+                raise self._fail(f"column `{name}` has bytes that are not UTF-8", hint=hint) from None
         if kind is Kind.RECORD:
             is_text = _is_text(type_) and not column.null_count
             return self._record_texts(index, data) if is_text else self.column(index, data.to_pylist())
@@ -323,6 +375,20 @@ class _Encoder:
             f"column `{name}` is {kind.value}, and the table has {type_}",
             hint=f"Cast it before inserting, for example to {_CASTS[kind]}.",
         )
+
+
+def is_text(value: str) -> bool:
+    """Whether a text can be written as UTF-8; half of a surrogate pair cannot."""
+    return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def shown(value: object) -> str:
+    """A value for a message, however large or deep it is."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # thousands of digits, or of lists in each other
+        return "this value"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 _CASTS = {

@@ -9,7 +9,8 @@ Every `_` becomes a variable of its own. Aggregates are taken out of terms: a fr
 
 Scopes. The body of a negation or of an aggregate is a scope. A variable of a scope is *shared* when it also occurs
 directly in the head or in a scope around it; otherwise it is local. Two scopes next to each other share nothing with
-each other, so the same local name may be used in both (with one kind).
+each other, so the same local name may be used in both (with one kind). A variable that both the target expression and
+the body of an aggregate mention is the aggregate's own, as in Soufflé: it is renamed before anything else looks.
 
 Inlining shows in counters, which count instances after it, and never in results: variables that an inlined rule brings
 with it do not take part in the distinct assignments of an aggregate.
@@ -133,7 +134,7 @@ def clauses_of(program: s.Program) -> Clauses:
                 raise OracleError("heads that delete are not evaluated here")
             if head.atom.relation in schema.inline:
                 continue
-            if rule.is_fact:
+            if rule.is_fact and not _has_aggregate(head.atom):
                 clause = _clause(schema, head.atom, [])
                 facts.setdefault(clause.relation, set()).add(tuple(value(arg, {}) for arg in clause.args))
             else:
@@ -143,8 +144,8 @@ def clauses_of(program: s.Program) -> Clauses:
 
 def _expand(program: s.Program, schema: Schema, head: s.Atom, body: s.Formula) -> Iterator[Clause]:
     fresh = itertools.count()
-    body = _name_wildcards(_inline(program, schema, body, fresh), fresh)
-    head = _name_wildcards(_inline(program, schema, head, fresh), fresh)  # aggregates in head arguments
+    body = _own_targets(_name_wildcards(_inline(program, schema, body, fresh), fresh), fresh)
+    head = _own_targets(_name_wildcards(_inline(program, schema, head, fresh), fresh), fresh)  # aggregates in the head
     for alternative in alternatives(body):
         yield _clause(schema, head, alternative)
 
@@ -165,6 +166,34 @@ def rebuild(node: Any, visit: Callable[[Any], Any]) -> Any:
 def _name_wildcards(body: Node, fresh: Iterator[int]) -> Node:
     def visit(node: Any) -> Any:
         return s.Variable(f"_:{next(fresh)}") if isinstance(node, s.Wildcard) else node
+
+    renamed: Node = rebuild(body, visit)
+    return renamed
+
+
+def _has_aggregate(atom: s.Atom) -> bool:
+    found: list[s.Aggregate] = []
+
+    def visit(node: Any) -> Any:
+        found.extend([node] if isinstance(node, s.Aggregate) else [])
+        return node
+
+    rebuild(atom, visit)
+    return bool(found)
+
+
+def _own_targets(body: Node, fresh: Iterator[int]) -> Node:
+    """`body` with what each aggregate ranges over under a name that nothing else has; inner aggregates come first."""
+
+    def visit(node: Any) -> Any:
+        if not isinstance(node, s.Aggregate) or node.term is None:
+            return node
+        own = {name: f"{name}:own{next(fresh)}" for name in formula_names(node.term) & formula_names(node.body)}
+
+        def rename(inner: Any) -> Any:
+            return s.Variable(own.get(inner.name, inner.name)) if isinstance(inner, s.Variable) else inner
+
+        return dataclasses.replace(node, term=rebuild(node.term, rename), body=rebuild(node.body, rename))
 
     renamed: Node = rebuild(body, visit)
     return renamed

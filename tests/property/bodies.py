@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sempre.lang import syntax as s
+from tests.oracle.clauses import formula_names
 from tests.oracle.values import Value
 from tests.property.dice import NUMERIC, RECORD, Dice, literal
 
@@ -36,6 +37,7 @@ class Body:
     bound: dict[str, list[str]] = field(default_factory=dict)
     parts: list[s.Formula] = field(default_factory=list)
     names: list[int] = field(default_factory=lambda: [0])
+    hidden: tuple[str, str] | None = None  # kind and name of a variable outside that the next new one takes
 
     def formula(self) -> s.Formula:
         return s.conjunction(self.parts)
@@ -46,6 +48,9 @@ class Body:
         return Body(self.dice, self.lower, self.size, False, bound, [], self.names)
 
     def fresh(self, kind: str) -> str:
+        if self.hidden is not None and self.hidden[0] == kind:
+            (_, name), self.hidden = self.hidden, None
+            return name
         self.names[0] += 1
         return f"{kind[0].lower()}{self.names[0]}"
 
@@ -236,6 +241,7 @@ class Body:
         """The kind of its value, and an aggregate whose body joins with the outer variables."""
         inner = self.nested()
         inner.lower = sources
+        hidden = self.hide_some(inner)
         inner.parts.append(inner.atom(self.dice.choose(sources)))
         if self.dice.chance(35):
             inner.parts.append(inner.atom(self.dice.choose(sources)))
@@ -246,12 +252,34 @@ class Body:
         elif depth and self.dice.chance(15):
             inner.add_aggregate(0)
         own = {kind: [n for n in names if n not in self.bound.get(kind, [])] for kind, names in inner.bound.items()}
+        if hidden and hidden[1] in inner.bound.get(hidden[0], ()):
+            return self.fold_over(*hidden, inner)
         numeric = [kind for kind in NUMERIC if own.get(kind)]
         if not numeric or self.dice.chance(40):
             return "number", s.Aggregate("count", None, inner.formula())
         kind = self.dice.choose(numeric)
-        term: s.Term = s.Variable(self.dice.choose(own[kind]))
+        return self.fold_over(kind, self.dice.choose(own[kind]), inner)
+
+    def fold_over(self, kind: str, name: str, inner: Body) -> tuple[str, s.Aggregate]:
+        term: s.Term = s.Variable(name)
+        # What the body mentions is its own then, so it has to be bound there; the rest comes from outside.
+        atoms = formula_names(tuple(part for part in inner.parts if isinstance(part, s.Atom)))
+        tested = formula_names(inner.formula()) - atoms
+        outer = [other for other in self.bound.get(kind, []) if other not in tested]
         if kind == "number" and self.dice.chance(20):
             term = s.Apply("+", (term, s.Number(1)))
+        elif kind == "number" and outer and self.dice.chance(15):
+            term = s.Apply("+", (term, s.Variable(self.dice.choose(outer))))  # from outside, or another own one
         folds = ("min", "max", "sum", "mean") if kind == "float" else ("min", "max", "sum")
         return kind, s.Aggregate(self.dice.choose(folds), term, inner.formula())
+
+    def hide_some(self, inner: Body) -> tuple[str, str] | None:
+        """A name of this body that `inner` uses for a variable of its own, which it has to aggregate over."""
+        kinds = [kind for kind in NUMERIC if self.bound.get(kind)]
+        if not kinds or not self.dice.chance(40):
+            return None
+        kind = self.dice.choose(kinds)
+        name = self.dice.choose(self.bound[kind])
+        inner.bound[kind].remove(name)
+        inner.hidden = (kind, name)
+        return kind, name

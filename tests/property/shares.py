@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.engine import updated
-from tests.oracle.clauses import Absent, Fold, clauses_of
+from tests.oracle.clauses import Absent, Clause, Fold, clauses_of, variables
 from tests.oracle.counters import aggregated, instances, iterations
 from tests.oracle.naive import State, explicit_facts, fire, materialize
 from tests.oracle.strata import stratify
@@ -51,6 +51,15 @@ def _filters(case: Case, state: State) -> Iterator[str]:
             yield "negation removes"
         if fired and any(isinstance(literal, Fold) for literal in rule.body):
             yield "aggregate in a body"
+            if any(_hides(literal, rule) for literal in rule.body if isinstance(literal, Fold)):
+                yield "an aggregate's own variable has a name from outside"
+
+
+def _hides(fold: Fold, rule: Clause) -> bool:
+    """Whether what an aggregate ranges over has the name of a variable around it; the oracle marks it by `:own`."""
+    own = {name for body in fold.bodies for literal in body for name in variables(literal) if ":own" in name}
+    outside = {name for literal in rule.body for name in variables(literal)}
+    return any(name.split(":own")[0] in outside for name in own)
 
 
 def _updates(case: Case) -> Iterator[str]:

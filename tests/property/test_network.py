@@ -7,9 +7,10 @@ import random
 import pytest
 
 from sempre.diagnostics import DataError
+from sempre.network import codegen
 from sempre.network.run import make_network
-from sempre.network.simulate import Adversary, Network, Rounds
-from tests.property.networks import Case, difference, random_case
+from sempre.network.simulate import Adversary, Burst, Network, Rounds
+from tests.property.networks import Case, case_of, difference, random_case, settle
 
 
 def check_schedules(case: Case, algorithm: str, seeds: range) -> int:
@@ -43,6 +44,30 @@ def test_counting_gives_the_central_result(algorithm: str) -> None:
     for seed in range(25):
         stopped += check_schedules(random_case(random.Random(seed), algorithm), algorithm, range(seed, seed + 2))
     assert stopped <= (0 if algorithm == "psn" else 30)
+
+
+def test_rules_of_many_loops_continue_in_functions_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codegen, "MOST_LOOPS", 1)
+    for seed in range(300, 340):
+        check_schedules(random_case(random.Random(seed)), "proofs", range(seed, seed + 1))
+
+
+@pytest.mark.parametrize("around", ["{}", "!({})", "1 = count : {{ {} }}", "!(e(@s, z), !({}))"])
+def test_long_bodies_are_what_they_are_in_one_place(around: str) -> None:
+    body = ", ".join(f"e(@s, y{number})" for number in range(45))
+    deep = "e(@s, w)"
+    for number in range(40):
+        deep = f"e(@s, w{number}), !({deep})"
+    text = f"""
+    .decl e(@s: symbol, x: number)
+    .decl l(@s: symbol, x: number)
+    .decl o(@s: symbol, x: number)
+    o(@s, x) :- l(@s, x), {around.format(f"{body}, y44 = x")}.
+    o(@s, x + 10) :- l(@s, x), !({deep}).
+    """
+    facts = (("e", ("a", 1)), ("e", ("b", 1)), ("l", ("a", 1)), ("l", ("b", 2)))
+    case = case_of(text, (Burst(facts, ()),))
+    assert difference(case, settle(case, "proofs", Rounds()), case.central()) == ""
 
 
 def test_after_every_burst_the_state_is_the_central_one() -> None:

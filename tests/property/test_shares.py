@@ -11,6 +11,7 @@ LEAST = {
     "mutual recursion": 0.1,
     "negation removes": 0.3,
     "aggregate in a body": 0.1,
+    "an aggregate's own variable has a name from outside": 0.02,
     "equivalence": 0.02,
     "aggregate in a head": 0.02,
     "an update adds derived facts": 0.5,

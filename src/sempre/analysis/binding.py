@@ -181,11 +181,11 @@ class _Context:
         return Diagnostic("E201", message, variable.span, detail=_DETAIL, hint=self.hint(shown(variable.name)))
 
     def witness(self, name: str) -> Aggregate | None:
-        """The aggregate that binds `name` inside, if there is one."""
+        """The aggregate that binds `name` inside, if there is one, as a variable of its own or not."""
         for node in descend((self.clause.head.atom, self.clause.body)):
             if isinstance(node, Aggregate):
                 inner = bind(literals_of(node.body), self.bound.names, self.scope)
-                if name in inner.names:
+                if any(shown(inside) == name for inside in inner.names - self.bound.names):
                     return node
         return None
 

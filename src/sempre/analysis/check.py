@@ -9,6 +9,7 @@ from sempre.analysis.clauses import make_clauses
 from sempre.analysis.draft import Draft
 from sempre.analysis.facts import take_plain_facts
 from sempre.analysis.head_aggregates import check_monotone, resolve_head_aggregates
+from sempre.analysis.hints import check_plans
 from sempre.analysis.inlining import choose_inlined
 from sempre.analysis.model import CheckedProgram
 from sempre.analysis.names import check_names, resolve_locations
@@ -45,6 +46,7 @@ PASSES: tuple[Pass, ...] = (
     resolve_head_aggregates,
     choose_inlined,
     check_strata,
+    check_plans,
     make_clauses,
     check_types,
     check_binding,

@@ -14,6 +14,7 @@ from typing import Any
 
 from sempre.analysis.draft import Draft
 from sempre.analysis.graph import find_cycle
+from sempre.analysis.scopes import target_names
 from sempre.diagnostics import Diagnostic
 from sempre.lang.syntax import (
     Aggregate,
@@ -138,12 +139,16 @@ class _Inliner:
             elif not isinstance(parameter, Wildcard):
                 tests.append(Comparison("=", arg, parameter, arg.span))
 
-        def rename(node: Any) -> Any:
+        def rename(node: Any, names: Mapping[str, Term]) -> Any:
             if isinstance(node, Variable):
-                return names.setdefault(node.name, Variable(f"{node.name}#i{number}", node.span))
+                return names.get(node.name) or Variable(f"{node.name}#i{number}", node.span)
+            if isinstance(node, Aggregate):  # what it ranges over is not the parameter of the same name
+                own = target_names(node)
+                names = {name: term for name, term in names.items() if name not in own}
+            renamed = map_children(node, lambda part: rename(part, names))
             # What a record does, match or build, is found out for each place it stands at: no two share one.
-            return replace(map_children(node, rename)) if isinstance(node, Record) else map_children(node, rename)
+            return replace(renamed) if isinstance(node, Record) else renamed
 
         # The tests mention the atom's own variables on their left, which must not be renamed.
-        renamed = [replace(test, right=rename(test.right)) for test in tests]
-        return conjunction([*renamed, self.formula(rename(body))])
+        renamed = [replace(test, right=rename(test.right, names)) for test in tests]
+        return conjunction([*renamed, self.formula(rename(body, names))])

@@ -61,7 +61,6 @@ class Relation:
     inputs: tuple[syntax.Directive, ...] = ()
     outputs: tuple[syntax.Directive, ...] = ()
     printsize: bool = False
-    limit: int | None = None
     span: Span = field(default=NOWHERE, compare=False)
 
     @property

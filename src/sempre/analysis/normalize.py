@@ -155,8 +155,12 @@ class _Normalizer:
                     self.negation(literal, scope)
                 case _:
                     # Only `false` is left, as the body of an aggregate over nothing.
-                    zero = Const(0, Kind.NUMBER)
-                    scope.literals.append(Compare("!=", zero, zero, Kind.NUMBER, literal.span))
+                    scope.literals.append(self.constantly("!=", literal))
+
+    def constantly(self, op: str, formula: Formula) -> Compare:
+        """A test with the same answer for every row, in place of `true` or `false`."""
+        zero = Const(0, Kind.NUMBER)
+        return Compare(op, zero, zero, Kind.NUMBER, formula.span)
 
     def atom(self, atom: Atom, scope: _Scope) -> None:
         later: list[tuple[Var, Term]] = []
@@ -227,6 +231,8 @@ class _Normalizer:
         targets = () if aggregate.term is None else (aggregate.term,)
         inner = self.enter(body, targets, scope)
         self.body(body, inner)
+        if not inner.literals:  # `true`: plans have a step at least
+            inner.literals.append(self.constantly("=", aggregate.body))
         expr = None if aggregate.term is None else self.expr(aggregate.term, inner)
         operand = Kind.NUMBER if aggregate.term is None else self.typing.kind(aggregate.term)
         shared = self.shared((targets, body), scope)

@@ -38,7 +38,6 @@ def resolve_relations(draft: Draft) -> Draft:
         for name in directive.relations:
             if name in relations:
                 relations[name] = _direct(relations[name], directive)
-    diagnostics += _limit_problems(draft.program)
     return replace(draft, relations=relations).report(diagnostics)
 
 
@@ -71,9 +70,8 @@ def _direct(relation: Relation, directive: Directive) -> Relation:
             return replace(relation, outputs=(*relation.outputs, directive))
         case "printsize":
             return replace(relation, printsize=True)
-        case _:
-            limit = directive.option("n")
-            return replace(relation, limit=int(limit) if limit.isdecimal() else None)
+        case _:  # `.limitsize` is refused
+            return relation
 
 
 def _declaration_problems(decl: RelationDecl, table: TypeTable) -> Iterator[Diagnostic]:
@@ -96,9 +94,3 @@ def _declaration_problems(decl: RelationDecl, table: TypeTable) -> Iterator[Diag
 
 def _is_pair(attributes: tuple[Attribute, ...]) -> bool:
     return len(attributes) == 2 and attributes[0].type_name == attributes[1].type_name
-
-
-def _limit_problems(program: Program) -> Iterator[Diagnostic]:
-    for item in program.items:
-        if isinstance(item, Directive) and item.kind == "limitsize" and not item.option("n").isdecimal():
-            yield Diagnostic("E209", "`.limitsize` needs a size", item.span, hint="Write `.limitsize r(n=1000)`.")

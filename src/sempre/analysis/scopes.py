@@ -5,6 +5,9 @@ it directly, that is, outside the negations and aggregates in it. Two more cases
 the writer plainly means one value: a variable in two negations side by side, and one in a negation and in an aggregate.
 Aggregates side by side may use one name for different variables, as is usual.
 
+What an aggregate ranges over is its own: a variable in its target expression that its body mentions too is not the one
+outside of the same name, as in `y = max y : { a(x, y) }`. One that the body does not mention comes from outside.
+
 `separate` gives the variables of inner scopes, and every `_`, a name with a `#` in it that no other scope has. So what
 has no `#` belongs to the rule; the rest of the analysis relies on that.
 """
@@ -42,6 +45,27 @@ def clause_scope(node: object) -> Names:
     return direct_names(node) | {name for name in deep_names(node) if "#" not in name}
 
 
+def target_names(aggregate: Aggregate) -> Names:
+    """The variables that are an aggregate's own, whatever has their name outside: those that it ranges over."""
+    if aggregate.term is None:
+        return frozenset()
+    term, body = aggregate.term, aggregate.body
+    return (direct_names(term) & deep_names(body)) | (deep_names(term) & direct_names(body))
+
+
+def free_names(node: object) -> Names:
+    """The variables in `node` that may belong to a scope around it: all but the targets of aggregates."""
+    if isinstance(node, Aggregate):
+        return free_names((node.term, node.body)) - target_names(node)
+    names: set[str] = set()
+    for found in descend(node, _not_aggregate):
+        if isinstance(found, Variable):
+            names.add(found.name)
+        elif isinstance(found, Aggregate):
+            names |= free_names(found)
+    return frozenset(names)
+
+
 def aggregates_of(body: Iterable[Formula], terms: tuple[Term, ...]) -> list[Aggregate]:
     """The aggregates directly in a scope: not those inside its negations or inside other aggregates."""
     found = direct_aggregates(terms)
@@ -69,7 +93,7 @@ def _owned(node: object, inherited: Names) -> Names:
     for negation in inner:
         if isinstance(negation, Negation):
             negated.update(_negation_names(negation))
-    aggregated = {name for scope in inner if isinstance(scope, Aggregate) for name in deep_names(scope)}
+    aggregated = {name for scope in inner if isinstance(scope, Aggregate) for name in free_names(scope)}
     twice = {name for name, count in negated.items() if count > 1}
     return (direct_names(node) | twice | (aggregated & negated.keys())) - inherited
 
@@ -104,7 +128,9 @@ class _Renamer:
             inner = self.enter((node.body,), names)
             return replace(node, body=self.rename(node.body, inner))
         if isinstance(node, Aggregate):
-            inner = self.enter((node.term, node.body), names)
+            targets = target_names(node)
+            outer = {name: new for name, new in names.items() if name not in targets}
+            inner = self.enter((node.term, node.body), outer)
             return map_children(node, lambda part: self.rename(part, inner))
         return map_children(node, lambda part: self.rename(part, names))
 

@@ -12,6 +12,7 @@ from sempre.lang.syntax import (
     Branch,
     Component,
     Counter,
+    Directive,
     FunctorDecl,
     Instantiation,
     Item,
@@ -54,6 +55,11 @@ def _item_problems(item: Item) -> Iterator[Diagnostic]:
         case FunctorDecl():
             hint = "Compute the value before it is loaded, or with the built-in functors."
             yield Diagnostic("E125", f"user-defined functors are not supported: `{item.name}`", item.span, hint=hint)
+        case Directive(kind="limitsize"):
+            hint = "Bound the rule itself, as in `p(x + 1) :- p(x), x < 10.`."
+            message = f"`.limitsize` is not supported: `{', '.join(item.relations)}`"
+            detail = "Which facts are left out would depend on the order of evaluation, and on the updates before."
+            yield Diagnostic("E131", message, item.span, detail=detail, hint=hint)
         case Rule():
             yield from _rule_problems(item)
         case _:

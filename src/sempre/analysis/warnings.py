@@ -6,14 +6,18 @@ from collections import Counter
 from collections.abc import Iterator
 
 from sempre.analysis.draft import Draft
+from sempre.analysis.naming import nearest
 from sempre.diagnostics import Diagnostic
-from sempre.lang.syntax import Atom, Rule, Variable
+from sempre.lang.syntax import Aggregate, Atom, Negation, Pragma, Rule, Variable, Wildcard
 from sempre.lang.walk import descend, variables
+
+PRAGMAS = ("semantics",)
 
 
 def warn(draft: Draft) -> Draft:
-    """Pass: relations that nothing uses, and variables that occur once."""
-    return draft.report([*_unused_relations(draft), *_single_variables(draft)])
+    """Pass: what has no effect, what nothing uses, what is empty, and what Soufflé would count otherwise."""
+    found = (_unused_relations, _single_variables, _unknown_pragmas, _empty_relations, _counted_wildcards)
+    return draft.report([problem for look in found for problem in look(draft)])
 
 
 def _unused_relations(draft: Draft) -> Iterator[Diagnostic]:
@@ -53,3 +57,56 @@ def _singles(rule: Rule) -> list[Variable]:
     found = variables(rule)
     counts = Counter(variable.name for variable in found)
     return [variable for variable in found if counts[variable.name] == 1 and not variable.name.startswith("_")]
+
+
+def _unknown_pragmas(draft: Draft) -> Iterator[Diagnostic]:
+    for item in draft.program.items:
+        if isinstance(item, Pragma) and item.key != "semantics":
+            hint = nearest(item.key, PRAGMAS) or "Remove it; `semantics` is the only one that has an effect."
+            message = f"the pragma `{item.key}` has no effect"
+            yield Diagnostic("W204", message, item.span, hint=hint, severity="warning")
+
+
+def _empty_relations(draft: Draft) -> Iterator[Diagnostic]:
+    """Relations that rules read and nothing fills; a program that states and reads no facts is given all of them."""
+    read, derived = _mentioned(draft)
+    if not draft.plain and not any(relation.inputs for relation in draft.relations.values()):
+        return
+    for name, relation in draft.relations.items():
+        if name in read and name not in derived and not relation.inputs:
+            message = f"relation `{name}` is read, and has no rule, no fact and no input"
+            hint = f"Read it with `.input {name}`; without, only changes can give it facts."
+            yield Diagnostic("W205", message, relation.span, hint=hint, severity="warning")
+
+
+def _counted_wildcards(draft: Draft) -> Iterator[Diagnostic]:
+    """`_` in the body of `count`, `sum` or `mean` where Soufflé first makes a relation without it."""
+    for rule in draft.open_rules():
+        for aggregate in (node for node in descend(rule) if isinstance(node, Aggregate)):
+            if aggregate.kind in ("min", "max") or not _is_materialized(aggregate):
+                continue
+            for wildcard in _wildcards(aggregate):
+                message = "each value of `_` counts here; Soufflé would count them as one"
+                detail = "Soufflé leaves `_` out where the body of an aggregate is more than one plain atom."
+                hint = "Write a name, such as `_x`: it counts in both. Or read a relation without that column."
+                yield Diagnostic("W206", message, wildcard.span, detail, hint, "warning")
+
+
+def _is_materialized(aggregate: Aggregate) -> bool:
+    """Whether Soufflé makes a relation of the body: several atoms, an aggregate inside, or a variable twice."""
+    atoms = list(_atoms(aggregate))
+    inner = any(isinstance(node, Aggregate) for node in descend((aggregate.term, aggregate.body)))
+    names = Counter(variable.name for atom in atoms for variable in variables(atom))
+    return len(atoms) > 1 or inner or any(count > 1 for count in names.values())
+
+
+def _atoms(aggregate: Aggregate) -> Iterator[Atom]:
+    """The positive atoms of the body, not those of aggregates in it."""
+    found = descend(aggregate.body, lambda node: not isinstance(node, Negation | Aggregate))
+    return (node for node in found if isinstance(node, Atom))
+
+
+def _wildcards(aggregate: Aggregate) -> Iterator[Wildcard]:
+    for atom in _atoms(aggregate):
+        found = descend(atom, lambda node: not isinstance(node, Aggregate))
+        yield from (node for node in found if isinstance(node, Wildcard))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sempre.active.engine import ActiveEngine
 from sempre.api.changes import ChangeSet, CycleChanges
 from sempre.api.epochs import Epochs
-from sempre.api.options import Options, check_options
+from sempre.api.options import Options, check_amounts, check_options, check_store
 from sempre.api.program import Program
 from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View, find
@@ -79,6 +79,8 @@ class Database(Epochs):
         migrate: bool = False,
     ) -> None:
         check_options(strategy, place, semantics)
+        check_amounts(threads, workers, memory)
+        check_store(store, epoch, migrate)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
         options = Options(strategy, modules, place, threads, memory, cycles, progress)
         super().__init__(program.under(semantics), spark, options)
@@ -159,7 +161,10 @@ class Database(Epochs):
         self._materialized()
         transaction = Transaction(self._encode)
         with self._numbered():
-            yield transaction
+            try:
+                yield transaction
+            finally:
+                transaction.ended = True
             with self._turn():
                 transaction.changes = self._epoch(
                     lambda: self._intake.last_wins(transaction.operations), by_position=transaction.by_position

@@ -14,7 +14,7 @@ from sempre.analysis.model import Relation
 from sempre.api.changes import ChangeSet, ChangeSets
 from sempre.api.frames import Frames
 from sempre.api.intake import Coming, Encoded, Intake, unknown
-from sempre.api.options import Options, check_active, cluster_of, places_of, usable_modules
+from sempre.api.options import Options, check_active, check_stratified, cluster_of, places_of, usable_modules
 from sempre.api.program import Program
 from sempre.api.views import View, contains
 from sempre.backends.local import LocalBackend
@@ -61,6 +61,7 @@ class Epochs:
             self._engine.memory = parse_size(options.memory) or self._engine.memory
             self._session = Session(self._engine)
         else:
+            check_stratified(options.cycles, options.memory, spark)
             self._cluster = cluster_of(checked, spark, options.place, self._backend)
             several = places_of(parts, self._backend, self._cluster, options.place, options.memory)
             main: Any = self._cluster if several is not None and options.place == "cluster" else self._backend

@@ -51,6 +51,33 @@ def check_options(strategy: str, place: str, semantics: str | None) -> None:
         raise StateError(f"unknown semantics `{semantics}`", hint="Use `stratified` or `active`.")
 
 
+def check_amounts(threads: int | None, workers: int | None, memory: str | int | None) -> None:
+    if workers is not None:
+        hint = "Leave `workers` out; `threads` is how many threads this process computes with."
+        raise BackendError("workers are not available yet, so `workers` would have no effect", hint=hint)
+    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
+        raise StateError(f"`threads` is {threads!r}", hint="Use a whole number from 1, or leave it out.")
+    parse_size(memory)
+
+
+def check_store(store: Any, epoch: int | None, migrate: bool) -> None:
+    """Refuse what only stores have, without one."""
+    for name, given in (("epoch", epoch is not None), ("migrate", migrate)):
+        if given and store is None:
+            raise StateError(f"`{name}` is for databases in stores", hint="Name the store: `store=DIRECTORY`.")
+
+
+def check_stratified(cycles: int | None, memory: str | int | None, spark: Any) -> None:
+    """Refuse what has no effect on rules that do not run in cycles."""
+    if cycles is not None:
+        raise StateError("`cycles` is for active rules, and these are stratified", hint="Leave it out.")
+    if memory is not None and spark is None:
+        hint = (
+            "Leave it out; with a session, it is how much may be evaluated in this process instead of on the cluster."
+        )
+        raise StateError("`memory` has no effect without a Spark session", hint=hint)
+
+
 def check_active(strategy: str, place: str, cycles: int | None) -> None:
     if strategy != "auto":
         raise StateError(

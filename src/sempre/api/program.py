@@ -40,7 +40,7 @@ class Program:
     def from_file(path: str | Path, *, semantics: str | None = None) -> Program:
         """The program in a file."""
         try:
-            text = Path(path).read_text("utf-8")
+            text = Path(path).read_text("utf-8-sig")
         except UnicodeDecodeError as error:
             raise ProgramError(f"`{path}` is not UTF-8 text: byte {error.start} cannot be decoded") from None
         except OSError as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sempre.api.changes import ChangeSet
 from sempre.api.intake import Encoded, Operation
+from sempre.diagnostics import StateError
 
 
 class Transaction:
@@ -17,6 +18,7 @@ class Transaction:
         self.by_position: set[str] = set()
         self.operations: list[Operation] = []
         self.changes: ChangeSet | None = None
+        self.ended = False
 
     def insert(self, relation: str, rows: Any) -> None:
         """Insert rows when the transaction ends."""
@@ -27,4 +29,7 @@ class Transaction:
         self._add(relation, rows, insert=False)
 
     def _add(self, relation: str, rows: Any, insert: bool) -> None:
+        if self.ended:
+            hint = "Change facts inside of `with db.transaction()`, or begin another one."
+            raise StateError("this transaction has ended", hint=hint)
         self.operations.append((relation, insert, *self._encode(relation, rows, self.by_position)))

@@ -111,6 +111,7 @@ def _store_parser(command: str) -> _Parser:
         add("--epoch", metavar="N", type=_number, help="ask an earlier epoch")
     if command == "init":
         add("-F", "--facts", metavar="DIR", help="where R.facts are read (default: here, those that are there)")
+        _add_root(add)
     if command in PLACED_COMMANDS:
         where = parser.add_argument_group("where it is evaluated").add_argument
         where("--on", choices=("spark", "local"), default="local",
@@ -144,6 +145,7 @@ def _network_parser() -> _Parser:
     add("program", metavar="PROGRAM.dl", type=Path)
     add("-F", "--facts", metavar="DIR", type=Path, default=Path(), help="where R.facts are read (default: here)")
     add("-D", "--output", metavar="DIR", default=".", help="where R.csv are written (default: here); - prints")
+    _add_root(add)
     add("--changes", metavar="FILE_OR_DIR", type=Path, action="append", default=[],
         help="a change script, or a folder of R.insert.facts and R.delete.facts; every epoch is a burst")  # fmt: skip
     add("--simulate", metavar="SEED", type=int, help="deliver messages in an adversarial order (default: in rounds)")
@@ -172,6 +174,7 @@ def _run_parser() -> _Parser:
         help="where R.facts are read (default: here); with Spark also a URL",
     )
     add("-D", "--output", metavar="DIR", default=".", help="where R.csv are written (default: here); - prints")
+    _add_root(add)
     add("--changes", metavar="FILE_OR_DIR", type=Path, action="append", default=[],
         help="a change script, or a folder of R.insert.facts and R.delete.facts; applied in order")  # fmt: skip
     add("--changes-out", metavar="DIR", type=Path, help="write DIR/N/R.added.csv and R.removed.csv for each epoch N")
@@ -193,6 +196,17 @@ def _run_parser() -> _Parser:
     return parser
 
 
+def _add_root(add: Callable[..., object]) -> None:
+    add("--root", metavar="DIR", type=_folder, help="refuse a program that reads or writes outside of this folder")
+
+
+def _folder(text: str) -> Path:
+    path = Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder `{text}`")
+    return path
+
+
 def _add_session(add: Callable[..., object]) -> None:
     add("--master", metavar="URL", help="where Spark runs (default: local[*])")
     add("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server, instead of --master")
@@ -209,13 +223,15 @@ def _check_place(options: argparse.Namespace) -> None:
     elif options.place not in ("auto", "driver"):
         raise UsageError(f"--place {options.place} needs --on spark\nhint: --on local allows --place driver only")
     else:
-        for name in ("master", "remote", "conf", "workers"):
+        for name in ("master", "remote", "conf"):
             if getattr(options, name, None):
                 raise UsageError(f"--{name} needs --on spark")
 
 
 def _check_run(options: argparse.Namespace) -> None:
     """Refuse what no run can honor."""
+    if options.workers is not None:
+        raise UsageError("--workers is not in this version yet\nhint: leave it out; --threads is for this process")
     if options.profile:
         raise UsageError("--profile is not in this version yet\nhint: --report FILE.json has the time of every stratum")
     if options.report and not options.report.parent.is_dir():

@@ -12,7 +12,7 @@ from sempre.analysis.model import CheckedProgram
 from sempre.cli.program import load_program
 from sempre.cli.terminal import show_text, show_warnings
 from sempre.diagnostics import DataError, Diagnostic
-from sempre.files import missing_file, read_changes, read_inputs, write_outputs
+from sempre.files import check_root, missing_file, read_changes, read_inputs, write_outputs
 from sempre.network.report import BurstReport
 from sempre.network.run import burst_of, first_burst, make_network, table_from
 from sempre.network.simulate import Adversary, Network, Replay, Rounds, Schedule
@@ -22,6 +22,8 @@ def network(options: argparse.Namespace) -> int:
     """One run: facts in, bursts of changes, the facts of all nodes out."""
     checked = load_program(options.program).checked
     show_warnings(checked.warnings, checked.sources)
+    if options.root:
+        check_root(checked, options.root, options.facts, options.output)
     bursts = [burst_of(checked, epoch) for path in options.changes for epoch in read_changes(checked, path)]
     nodes = make_network(checked, options.algorithm, options.limit)
     schedule = _schedule(options)

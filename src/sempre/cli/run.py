@@ -17,7 +17,7 @@ from sempre.cli.pipelines import Pipeline, pipeline
 from sempre.cli.program import load_program
 from sempre.cli.terminal import ProgressLine, is_terminal, show_warnings
 from sempre.diagnostics import DataError, Diagnostic
-from sempre.files import Epoch, write_changes
+from sempre.files import Epoch, check_root, write_changes
 
 if TYPE_CHECKING:
     from sempre.api import ChangeSet, Database, Program
@@ -49,6 +49,8 @@ def run(options: argparse.Namespace) -> int:
         program = load_program(options.program, spark=options.on == "spark", semantics=options.semantics)
         checked = program.checked
         show_warnings(checked.warnings, checked.sources)
+        if options.root:
+            check_root(checked, options.root, options.facts, options.output)
         # Scripts are read before anything is evaluated: a mistake in the last one should not cost a run.
         epochs = io.epochs(checked, options.changes)
         reports = _evaluate(options, program, epochs, io)
@@ -99,7 +101,6 @@ def _database(options: argparse.Namespace, program: Program, line: ProgressLine 
         place=options.place,
         semantics=options.semantics,
         threads=options.threads,
-        workers=options.workers,
         memory=options.memory,
         cycles=options.cycles,
         progress=line,

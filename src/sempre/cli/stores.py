@@ -15,7 +15,7 @@ from sempre.cli.pipelines import pipeline, session
 from sempre.cli.program import load_program
 from sempre.cli.terminal import ProgressLine, is_terminal, show_text, show_warnings
 from sempre.diagnostics import Diagnostic, StateError
-from sempre.files import input_endpoint, read_changes
+from sempre.files import check_root, input_endpoint, read_changes
 
 if TYPE_CHECKING:
     from sempre.api import ChangeSet, Database
@@ -40,6 +40,8 @@ def init(options: argparse.Namespace) -> int:
         options.facts = "."
         if options.on == "local":
             checked = _with_present_inputs(checked)
+    if options.root:
+        check_root(checked, options.root, options.facts, None)
     with pipeline(options) as io, Database(program, store=store, spark=io.session(), **_knobs(options)) as database:
         tables, _ = io.read(checked, database)
         changes = database.materialise(tables)

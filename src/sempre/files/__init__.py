@@ -9,6 +9,7 @@ changes.py   `read_changes`: scripts and folders -> epochs
 matching.py  which column of a table is which of a relation: by name, or by position on request
 instants.py  dates and times as numbers
 locations.py paths and URLs
+root.py      `check_root`: which files a program may touch
 records.py   records as text
 columns.py   what a relation looks like in Arrow
 """
@@ -17,6 +18,7 @@ from sempre.files.changes import Epoch, change_files, read_changes
 from sempre.files.columns import schema_of, unit_table
 from sempre.files.options import check_directives, input_endpoint
 from sempre.files.read import missing_file, read_inputs
+from sempre.files.root import check_root
 from sempre.files.write import Written, write_changes, write_outputs
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "Written",
     "change_files",
     "check_directives",
+    "check_root",
     "input_endpoint",
     "missing_file",
     "read_changes",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import gzip
+import io
+import os
 import sys
 import zlib
 from collections.abc import Mapping
@@ -18,8 +21,14 @@ from sempre.files.foreign import read_json, read_parquet
 from sempre.files.locations import inside, reachable
 from sempre.files.options import Endpoint, check_directives, input_endpoint
 from sempre.files.text import read_text
+from sempre.sizes import parse_size
 
 GZIP_MAGIC = b"\x1f\x8b"
+
+# How much a gzip file may hold: so many times its size, or this much if that is more; the variable says otherwise.
+MOST_RATIO = 100
+SMALL_ENOUGH = 256 << 20
+MOST_UNPACKED = "SEMPRE_MOST_UNPACKED"
 
 
 def read_inputs(checked: CheckedProgram, facts_dir: str | Path) -> dict[str, pa.Table]:
@@ -66,7 +75,7 @@ def read_endpoint(
     """The facts at one place."""
     if endpoint.io == "stdin":
         data = (stdin or Stdin()).read(relation)
-        return read_text(data, relation, endpoint.text, "<stdin>", types)
+        return read_text(unpacked(data, "<stdin>"), relation, endpoint.text, "<stdin>", types)
     path = inside(folder, endpoint.filename)
     if endpoint.io == "parquet":
         found = existing(path, relation)
@@ -91,11 +100,24 @@ def read_bytes(path: Path, relation: Relation | None = None) -> bytes:
 
 
 def unpacked(data: bytes, name: str) -> bytes:
-    """What a file holds, decompressed if it is gzip."""
+    """The text of a file: decompressed if it is gzip, without a byte order mark."""
     try:
-        return gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data
+        text = _decompress(data, name) if data.startswith(GZIP_MAGIC) else data
     except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(name, error) from None
+    return text.removeprefix(codecs.BOM_UTF8)
+
+
+def _decompress(data: bytes, name: str) -> bytes:
+    """What gzip holds, as long as that is in proportion: a small file may hold more than there is memory for."""
+    most = parse_size(os.environ.get(MOST_UNPACKED)) or max(SMALL_ENOUGH, MOST_RATIO * len(data))
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        text = file.read(most + 1)
+    if len(text) <= most:
+        return text
+    message = f"`{name}` unpacks to more than {most:,} bytes, from {len(data):,}"
+    hint = f"If it is what you expect, allow more: {MOST_UNPACKED}=8G in the environment."
+    raise DataError(Diagnostic("E520", message, Span(name, 0, 0, 0, 0), hint=hint))
 
 
 def _unreadable(name: str, error: Exception) -> DataError:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sempre.kernel import lists
+from sempre.kernel import lists, patterns
 from sempre.kernel.layout import INT64_MAX, INT64_MIN, Column
 from sempre.kernel.values import Values, float_codes, floats_of
 
@@ -289,10 +289,16 @@ def parse_integer(text: str, low: int, high: int) -> int:
         raise Fault(f'"{text}" is not a whole number')
     digits = text.strip().lower()
     base = 16 if "x" in digits else 2 if "b" in digits else 10
-    value = int(digits, base)
+    # Python refuses to read thousands of decimal digits; leading zeros aside, 20 do not fit already.
+    value = int(digits, base) if len(digits) < 1000 or base != 10 else _long_integer(digits)
     if not low <= value <= high:
         raise Fault(f'"{text}" does not fit: it must lie between {low} and {high}')
     return value
+
+
+def _long_integer(digits: str) -> int:
+    sign, digits = (digits[0], digits[1:]) if digits[0] in "+-" else ("", digits)
+    return int(sign + (digits.lstrip("0")[:1000] or "0"))
 
 
 def parse_float(text: str) -> float:
@@ -458,12 +464,22 @@ def _ordered(
     return op(left, right)
 
 
-def _search(op: str, patterns: list[str], texts: list[str]) -> NDArray[np.bool_]:
+def _search(op: str, wanted: list[str], texts: list[str]) -> NDArray[np.bool_]:
     """`match`: the pattern matches the whole text; `contains`: the first occurs in the second."""
     if op == "contains":
-        return np.array([p in t for p, t in zip(patterns, texts, strict=True)], np.bool_)
+        return np.array([part in text for part, text in zip(wanted, texts, strict=True)], np.bool_)
+    found = np.empty(len(texts), np.bool_)
+    rows: dict[str, list[int]] = {}
+    for row, pattern in enumerate(wanted):
+        rows.setdefault(pattern, []).append(row)
+    for pattern, chosen in rows.items():
+        found[chosen] = full_matches(pattern, [texts[row] for row in chosen])
+    return found
+
+
+def full_matches(pattern: str, texts: Sequence[str]) -> NDArray[np.bool_]:
+    """Which of `texts` the pattern of a `match` matches."""
     try:
-        compiled = {p: re.compile(p, re.DOTALL) for p in set(patterns)}
-    except re.error as error:
+        return patterns.full_matches(pattern, texts)
+    except patterns.BadPattern as error:
         raise Fault(f"the pattern of `match` is not a regular expression: {error}") from None
-    return np.array([compiled[p].fullmatch(t) is not None for p, t in zip(patterns, texts, strict=True)], np.bool_)

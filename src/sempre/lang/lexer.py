@@ -50,6 +50,7 @@ _PATTERN = re.compile(
     re.VERBOSE,
 )
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _CLOSED = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"')
 
 
@@ -90,7 +91,12 @@ class Token(NamedTuple):
 def tokenize(text: str, file: str) -> tuple[list[Token], list[Diagnostic]]:
     """The tokens of `text`, closed by one of kind `end`, and everything that could not be read."""
     lexer = _Lexer(Source(text, file))
-    position = 0
+    if not text.isascii():
+        for half in _SURROGATE.finditer(text):
+            code = ord(half.group())
+            hint = "It is half of a character, and cannot be written; remove it."
+            lexer.report("E102", f"U+{code:04X} is no character", half.start(), half.end(), hint)
+    position = 0 if not lexer.diagnostics else len(text)
     while position < len(text):
         position = lexer.step(position)
     lexer.emit("end", "", position, "")

@@ -37,10 +37,12 @@ def wanted_kinds(modules: str | Iterable[str]) -> frozenset[str]:
         return frozenset(KINDS)
     if modules == "off":
         return frozenset()
-    names = [name.strip() for name in (modules.split(",") if isinstance(modules, str) else modules)]
+    hint = f"Use auto, off, or some of: {', '.join(KINDS)}."
+    if not isinstance(modules, str | Iterable):
+        raise StateError(f"`modules` is {modules!r}", hint=hint)
+    names = [str(name).strip() for name in (modules.split(",") if isinstance(modules, str) else modules)]
     for name in names:
         if name not in KINDS:
-            hint = f"Use auto, off, or some of: {', '.join(KINDS)}."
             raise StateError(f"unknown kind of module `{name}`", hint=hint)
     return frozenset(names)
 
@@ -115,7 +117,7 @@ def _modules(
 
 def _is_graph(relation: Relation) -> bool:
     """Whether the relation's facts are edges: two columns of one kind, and no facts but those its rules derive."""
-    return relation.arity == 2 and relation.kinds[0] == relation.kinds[1] and relation.limit is None
+    return relation.arity == 2 and relation.kinds[0] == relation.kinds[1]
 
 
 def _graph_chain(rule: NormalRule, heads: Collection[str], relations: Mapping[str, Relation]) -> Chain | None:

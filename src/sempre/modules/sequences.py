@@ -241,7 +241,7 @@ def _helpers(program: CheckedProgram) -> dict[str, NormalRule]:
 
 
 def _is_helper(relation: Relation, rule: NormalRule) -> bool:
-    seen = relation.inputs or relation.outputs or relation.printsize or relation.limit is not None
+    seen = relation.inputs or relation.outputs or relation.printsize
     plain = not rule.deletes and relation.aggregate is None and not relation.is_equivalence
     heads = {arg for arg in rule.args if isinstance(arg, Var)}
     return plain and not seen and len(heads) == len(rule.args) and relation.name not in relations_of(rule.body)

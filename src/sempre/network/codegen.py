@@ -2,7 +2,8 @@
 
 Every rule and every way to enter it (a new fact for one of its atoms, a changed fact under a negation or an aggregate)
 becomes one function of the fact's row. The text is generated once per program; `bind` makes the functions of one node.
-Joins are nested loops over dict indexes on the columns that are bound at that point.
+Joins are nested loops over dict indexes on the columns that are bound at that point; after a number of them the rest is
+a function of its own, as Python refuses more than 20. So are negations and aggregates, whatever they are nested in.
 
 A function returns a list of (head row, rows of the positive atoms): one entry per rule instance.
 """
@@ -35,6 +36,9 @@ from sempre.network.tables import Row, Table
 Instances = list[tuple[Row, tuple[Row, ...]]]
 Enter = Callable[[Row], Instances]
 
+# Loops in one function; Python refuses more than 20.
+MOST_LOOPS = 15
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -63,6 +67,7 @@ class Code:
         self.constants["aggregate"] = functors.aggregate
         self.lines: list[str] = []
         self.count = 0
+        self.parts = 0
         for rule in program.rules:
             self._rule(rule)
         self._factory = self._compile()
@@ -103,7 +108,7 @@ class Code:
     def _function(
         self, rule: NormalRule, pivot: int | None, match: Match, shared: set[str], outer: bool = False
     ) -> int:
-        writer = _Writer(self, rule)
+        writer = _Writer(self, rule, "out", "", "return out")
         writer.line(f"def f{self.count}(row):")
         writer.depth += 1
         writer.line("out = []")
@@ -117,6 +122,11 @@ class Code:
         self.lines += writer.lines
         self.count += 1
         return self.count - 1
+
+    def part(self) -> str:
+        """A name for a function that another one calls."""
+        self.parts += 1
+        return f"p{self.parts}"
 
     def index(self, relation: str, columns: tuple[int, ...]) -> int:
         return self.indexes.setdefault((relation, columns), len(self.indexes))
@@ -149,17 +159,25 @@ def _inner_matches(literal: Not | Fold) -> Iterable[Match]:
 
 
 class _Writer:
-    """Writes one function."""
+    """Writes one function, or several that continue each other.
 
-    def __init__(self, code: Code, rule: NormalRule) -> None:
+    `into` is the list that results are added to; where there is none, the function ends by `found` with the first one.
+    `end` is what it ends by otherwise.
+    """
+
+    def __init__(self, code: Code, rule: NormalRule, into: str, found: str, end: str) -> None:
         self.code = code
         self.rule = rule
+        self.into = into
+        self.found = found
+        self.end = end
         self.lines: list[str] = []
         self.depth = 0
+        self.loops = 0
         self.names: dict[str, str] = {}
         self.rows: dict[int, str] = {}
         self.fresh = 0
-        self.skip = "return out"
+        self.skip = end
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
@@ -253,17 +271,32 @@ class _Writer:
             self.line(f"{row} = {self.row_of(values)}")
             self.unless(f"{row} in T{number}")
             return row
+        if self.loops == MOST_LOOPS:
+            self.go_on_elsewhere()
         if columns:
             key = values[0] if len(values) == 1 else self.row_of(values)
             self.line(f"for {row} in I{self.code.index(match.relation, columns)}({key}, ()):")
         else:
             self.line(f"for {row} in T{number}:")
         self.depth += 1
+        self.loops += 1
         self.skip = "continue"
         for at, arg in enumerate(match.args):
             if at not in columns:
                 self.column(arg, f"{row}[{at}]")
         return row
+
+    def go_on_elsewhere(self) -> None:
+        """Write what follows into a function that is called here with all that is bound."""
+        given = dict.fromkeys([*([self.into] if self.into else []), *self.names.values(), *self.rows.values()])
+        name = self.code.part()
+        call = f"{name}({', '.join(given)})"
+        self.line(call if self.into else f"if {call}: {self.found}")
+        self.flat(self.end)
+        self.depth = self.loops = 0
+        self.line(f"def {call}:")
+        self.depth = 1
+        self.skip = self.end
 
     def row_of(self, values: list[str]) -> str:
         return f"({', '.join(values)}{',' if len(values) == 1 else ''})"
@@ -309,15 +342,16 @@ class _Writer:
 
     def nested(self, literal: Not, shared: tuple[Var, ...]) -> str:
         """Define a function that says whether the body of a negation holds; the call of it."""
-        name = self.inner(literal.body, shared, start="", found="return True", end="return False")
-        return self.call(name, shared)
+        inner = _Writer(self.code, self.rule, "", "return True", "return False")
+        return self.call(inner.part(literal.body, shared, None), shared)
 
     def fold(self, literal: Fold) -> None:
         result = literal.result.name
         shared = tuple(var for var in literal.shared if var.name in self.names)
-        name = self.inner(literal.body, shared, "values = []", "values.append({})", "return values", literal.expr)
+        inner = _Writer(self.code, self.rule, "values", "", "return values")
+        values = self.call(inner.part(literal.body, shared, literal.expr), shared)
         value = self.new("a")
-        self.line(f"{value} = aggregate({literal.kind!r}, {self.call(name, shared)}, {literal.operand.value!r})")
+        self.line(f"{value} = aggregate({literal.kind!r}, {values}, {literal.operand.value!r})")
         self.unless(f"{value} is not None")
         if result in self.names:
             self.unless(self.equal(value, self.names[result], self.rule.kinds[result]))
@@ -327,30 +361,23 @@ class _Writer:
     def call(self, name: str, shared: tuple[Var, ...]) -> str:
         return f"{name}({', '.join(self.names[var.name] for var in shared)})"
 
-    def inner(
-        self, body: tuple[Literal, ...], shared: tuple[Var, ...], start: str, found: str, end: str,
-        expr: Expr | None = None,
-    ) -> str:  # fmt: skip
-        """Write a nested function with loops of its own; its name."""
-        name = self.new("n")
-        inner = _Writer(self.code, self.rule)
-        inner.fresh = self.fresh + 1000
-        inner.names = {var.name: inner.new("p") for var in shared}
-        inner.line(f"def {name}({', '.join(inner.names.values())}):")
-        inner.depth += 1
-        if start:
-            inner.line(start)
-        inner.skip = end
+    def part(self, body: tuple[Literal, ...], shared: tuple[Var, ...], expr: Expr | None) -> str:
+        """Write a function over the variables that a nested body shares, with loops of its own; its name."""
+        name = self.code.part()
+        self.names = {var.name: self.new("v") for var in shared}
+        self.line(f"def {name}({', '.join(self.names.values())}):")
+        self.depth += 1
+        if self.into:
+            self.line(f"{self.into} = []")
         waiting: list[Literal] = list(body)
         while waiting:
-            literal = inner.choose(waiting)
+            literal = self.choose(waiting)
             assert literal is not None, literal_names(waiting[0])
             waiting = [other for other in waiting if other is not literal]
-            inner.literal(literal, {})
-        inner.line(found.format(inner.expr(expr) if expr is not None else "0"))
-        inner.flat(end)
-        self.fresh = inner.fresh
-        self.lines += ["    " * self.depth + line for line in inner.lines]
+            self.literal(literal, {})
+        self.line(f"{self.into}.append({self.expr(expr) if expr is not None else '0'})" if self.into else self.found)
+        self.flat(self.end)
+        self.code.lines += self.lines
         return name
 
 

@@ -59,19 +59,28 @@ class Files:
     def load(self, file: StoredFile) -> Any:
         """The content of a file, checked."""
         handle = self._handles[file.path]
-        data = bytearray(os.fstat(handle).st_size)
-        view, at = memoryview(data), 0
-        while at < len(data):
-            got = os.preadv(handle, [view[at:]], at)
-            if not got:
-                break
-            at += got
+        try:
+            data = bytearray(os.fstat(handle).st_size)
+            view, at = memoryview(data), 0
+            while at < len(data):
+                got = os.preadv(handle, [view[at:]], at)
+                if not got:
+                    break
+                at += got
+        except OSError as error:
+            raise _cannot_read(str(self._store.path / file.path), error) from None
         return self._store.checked(file, data[:at] if at < len(data) else data)
 
     def close(self) -> None:
         for handle in self._handles.values():
             os.close(handle)
         self._handles.clear()
+
+
+def _cannot_read(path: str, error: OSError) -> StateError:
+    reason = (error.strerror or str(error)).lower()
+    hint = "Repair what is wrong there, and open the store again."
+    return StateError(Diagnostic("E606", f"cannot read `{path}`: {reason}", hint=hint))
 
 
 def open_files(store: Store, epoch: int | None) -> tuple[Manifest, Files]:
@@ -83,8 +92,7 @@ def open_files(store: Store, epoch: int | None) -> tuple[Manifest, Files]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise StateError(Diagnostic("E606", f"cannot read `{error.filename}`: {reason}")) from None
+            raise _cannot_read(error.filename, error) from None
     for file in store.manifest(epoch).files:
         store.check_there(file)  # raises, naming the one that is missing
     return open_files(store, epoch)

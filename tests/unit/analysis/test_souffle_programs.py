@@ -90,7 +90,6 @@ flag() :- total(t), t > 1e3.
 .decl same(a: Id, b: Id) eqrel
 same(a, b) :- person(a, _, y, _), person(b, _, y, _).
 .output pair, total, flag, same
-.limitsize same(n=100)
 """
 
 

@@ -115,7 +115,7 @@ def test_relations_carry_their_declarations_and_directives() -> None:
         parse(
             ".decl link(@s: symbol, d: symbol) btree input\n"
             '.input link(IO="file", filename="x.csv")\n'
-            ".output link\n.printsize link\n.limitsize link(n=7)\n"
+            ".output link\n.printsize link\n"
             '.pragma "k" "v"\n'
         ),
         {},
@@ -126,7 +126,6 @@ def test_relations_carry_their_declarations_and_directives() -> None:
     assert [directive.option("filename") for directive in link.inputs] == ["", "x.csv"]
     assert len(link.outputs) == 1
     assert link.printsize
-    assert link.limit == 7
     assert link.qualifiers == {"btree", "input"}
     assert program.pragmas == {"k": "v"}
 

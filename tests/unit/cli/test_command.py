@@ -142,7 +142,6 @@ def test_options_reach_the_database() -> None:
         "spark": None,
         "semantics": None,
         "threads": 2,
-        "workers": None,
         "memory": 1_610_612_736,
         "cycles": None,
         "progress": None,
@@ -264,8 +263,8 @@ def test_sizes(text: str, size: int) -> None:
 
 
 def test_options_of_a_spark_run() -> None:
-    options = parse(["run", "p.dl", "--master", "local[2]", "--conf", "a=b=c", "--workers", "2"])
-    assert (options.on, options.master, options.conf, options.workers) == ("spark", "local[2]", [("a", "b=c")], 2)
+    options = parse(["run", "p.dl", "--master", "local[2]", "--conf", "a=b=c"])
+    assert (options.on, options.master, options.conf) == ("spark", "local[2]", [("a", "b=c")])
     assert parse(["run", "p.dl", "--remote", "sc://h:1"]).remote == "sc://h:1"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sempre.kernel import functors
+from sempre.kernel import functors, patterns
 from sempre.kernel.functors import Fault
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, float_codes, floats_of
@@ -266,3 +268,42 @@ def test_matching() -> None:
     assert found.tolist() == [True, False, True]
     with pytest.raises(Fault, match="not a regular expression"):
         functors.compare(values, "match", "symbol", code(["("]), code(["a"]))
+
+
+def test_patterns_mean_what_they_mean_in_python() -> None:
+    """Where both have a syntax; the engine is another one, so that no pattern takes for ever."""
+    rng = random.Random(7)
+    pieces = (
+        "a",
+        "b",
+        ".",
+        "[ab]",
+        "[^a]",
+        "a*",
+        "b+?",
+        "(ab|b)",
+        "(?:a|)",
+        "x{1,2}",
+        "\\.",
+        "ä",
+        "\\w",
+        "^",
+        "\n",
+    )
+    for _ in range(300):
+        pattern = "".join(rng.choice(pieces) for _ in range(rng.randint(0, 4)))
+        texts = ["".join(rng.choice("abx.ä\n") for _ in range(rng.randint(0, 4))) for _ in range(20)]
+        expected = [re.fullmatch(pattern, text, re.DOTALL | re.ASCII) is not None for text in texts]
+        assert patterns.full_matches(pattern, texts).tolist() == expected, (pattern, texts)
+
+
+@pytest.mark.parametrize("pattern", ["(", "a)(b", "a\\", "(?=a)", r"(a)\1", "*", "[a"])
+def test_what_is_no_pattern_is_a_fault(pattern: str) -> None:
+    with pytest.raises(Fault, match="not a regular expression"):
+        functors.full_matches(pattern, ["a"])
+
+
+def test_thousands_of_digits_are_read() -> None:
+    assert functors.parse_integer("-" + "0" * 6000 + "12", -20, 20) == -12
+    with pytest.raises(Fault, match="does not fit"):
+        functors.parse_integer("9" * 6000, -20, 20)

@@ -1,0 +1,92 @@
+"""Every flag of every command is looked at by the command: none is accepted and dropped."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sempre import cli
+from sempre.cli import arguments
+
+PROGRAM = ".decl e(@x: symbol, y: symbol)\n.input e\n.decl p(@x: symbol, y: symbol)\np(x, y) :- e(x, y).\n.output p\n"
+
+# What is needed for a run of each command that ends well; stores are made before.
+RUNS: dict[str, list[str]] = {
+    "run": ["p.dl", "--on", "local", "-D", "out"],
+    "check": ["p.dl"],
+    "init": ["new", "p.dl"],
+    "apply": ["store", "c.changes"],
+    "query": ["store", "p(X, Y)"],
+    "whatif": ["store", "c.changes"],
+    "verify": ["store"],
+    "history": ["store"],
+    "vacuum": ["store"],
+    "migrate": ["store", "other.dl"],
+    "network": ["p.dl", "-D", "out"],
+}
+# Asked for only where the store differs; `test_stores.py` has that case.
+LATER = {"verify": {"repair"}}
+
+
+class Watched(argparse.Namespace):
+    """Options that know which of them were asked for."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        object.__setattr__(self, "looked_at", set())
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("_") and name != "looked_at":
+            object.__getattribute__(self, "looked_at").add(name)
+        return super().__getattribute__(name)
+
+
+def flags(command: str) -> set[str]:
+    return {action.dest for action in arguments._parser(command)._actions if action.dest != "help"}
+
+
+def test_every_command_is_here() -> None:
+    assert set(RUNS) | {"help"} == set(arguments.COMMANDS)
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_every_flag_is_looked_at(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "p.dl").write_text(PROGRAM)
+    (tmp_path / "other.dl").write_text(PROGRAM + "p(y, x) :- e(x, y).\n")
+    (tmp_path / "e.facts").write_text("a\tb\n")
+    (tmp_path / "c.changes").write_text('+e("b", "c"). commit.\n')
+    assert cli.main(["init", "store", "p.dl"]) == 0
+    real = arguments.parse(["history", "store"] if command == "help" else [command, *RUNS[command]])
+    watched = Watched(**vars(real))
+    monkeypatch.setattr(cli, "parse", lambda argv: watched)
+    assert cli.main([command]) == 0
+    # `parse` refuses what cannot be honored, with the flags of its own checks: these count, too.
+    again = Watched(**vars(real))
+    if command in ("run", *arguments.PLACED_COMMANDS):
+        arguments._check_place(again)
+    if command == "run":
+        arguments._check_run(again)
+    assert flags(command) - watched.looked_at - again.looked_at == LATER.get(command, set())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["run", "p.dl", "--workers", "7"], "--workers is not in this version yet"),
+        (["run", "p.dl", "--on", "local", "--workers", "7"], "--workers is not in this version yet"),
+        (["run", "p.dl", "--threads", "0"], "`0` is not a number from 1"),
+        (["run", "p.dl", "--memory", "0"], "`0` is not a size such as 512M or 2G"),
+        (["run", "p.dl", "--memory=-1"], "`-1` is not a size such as 512M or 2G"),
+        (["init", "s", "p.dl", "--memory", "lots"], "`lots` is not a size such as 512M or 2G"),
+        (["init", "s", "p.dl", "--threads=-3"], "`-3` is not a number from 1"),
+        (["run", "p.dl", "--profile", "x.html"], "--profile is not in this version yet"),
+    ],
+)
+def test_what_cannot_be_honored_is_refused(given: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(given) == 2
+    assert words in capsys.readouterr().err
