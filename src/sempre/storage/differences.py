@@ -29,7 +29,7 @@ def differences(old: CheckedProgram, new: CheckedProgram) -> Differences:
     for what in had:
         lines += [f"{what} removed: {texts.get(part, part)}" for part in (had[what] - has[what]).elements()]
         lines += [f"{what} added: {texts.get(part, part)}" for part in (has[what] - had[what]).elements()]
-    return Differences(tuple(lines))
+    return Differences(tuple(dict.fromkeys(lines)))
 
 
 def stored_alike(old: CheckedProgram, new: CheckedProgram, name: str) -> bool:

@@ -1,8 +1,7 @@
 """What a store was made by, in normal form: programs that mean the same have the same digest.
 
-Variables are numbered in the order in which a rule has them; rules, facts and declarations are sorted. Names of files,
-outputs, comments and places in the text are not there. So nothing depends on how a program is written, except for the
-order of the literals of a rule: another one is another rule.
+Variables have no names; literals, rules, facts and declarations have no order. Names of files, outputs, comments and
+places in the text are not there. So nothing depends on how a program is written.
 
 - `program_digest`: the facts of every relation are a function of the explicit facts and of what this covers. A rule
   that is there twice derives nothing more, so it counts once, unless what it derives is added up in a head.
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from sempre.analysis.model import (
@@ -40,6 +38,10 @@ from sempre.analysis.model import (
 from sempre.engine import Engine
 from sempre.storage.disk import checksum
 
+# Qualifiers that no fact depends on.
+_HINTS = frozenset(
+    ("btree", "btree_delete", "brie", "magic", "no_magic", "input", "output", "printsize")
+)  # fmt: skip
 # Text that is the same for the same thing.
 Normal = str
 
@@ -72,8 +74,9 @@ def stratum_key(stratum: Stratum) -> str:
 def program_parts(program: CheckedProgram) -> dict[str, Counter[Normal]]:
     """What a program consists of, and how often, as far as its facts depend on it."""
     relations = program.relations
-    rules = Counter(normal_rule(rule) for rule in program.rules)
-    summing = {normal_rule(r) for r in program.rules if (relation := relations.get(r.relation)) and relation.aggregate}
+    forms = [(rule, normal_rule(rule)) for rule in program.rules]
+    rules = Counter(form for _, form in forms)
+    summing = {form for rule, form in forms if relations[rule.relation].aggregate is not None}
     return {
         "relation": Counter(normal_relation(program, relation) for relation in relations.values()),
         "rule": Counter({rule: count if rule in summing else 1 for rule, count in rules.items()}),
@@ -91,12 +94,12 @@ def observes_codes(program: CheckedProgram) -> bool:
 
 
 def normal_relation(program: CheckedProgram, relation: Relation) -> Normal:
-    """A declaration without inputs and outputs, with all types that its values consist of."""
+    """A declaration without inputs, outputs and advice, with all types that its values consist of."""
     return repr(
         (
             relation.name,
             columns_of(program, relation),
-            sorted(relation.qualifiers),
+            sorted(relation.qualifiers - _HINTS),
             relation.location,
             relation.aggregate,
             relation.limit,
@@ -118,52 +121,103 @@ def columns_of(program: CheckedProgram, relation: Relation) -> Normal:
 
 
 def normal_rule(rule: NormalRule) -> Normal:
-    """A rule without the names of its variables."""
-    naming = _Naming()
-    head = [naming.term(arg) for arg in rule.args]
-    body = [naming.literal(literal) for literal in rule.body]
-    kinds = [(rule.kinds[name].value, rule.records.get(name)) for name in naming.numbers if name in rule.kinds]
-    return repr((rule.relation, rule.deletes, head, body, kinds))
+    """A rule without the names of its variables and the order of its literals.
+
+    Variables are told apart by where they stand. Those that this does not tell apart are exchangeable in all but very
+    contrived rules; where they are not, two texts of one rule may have different forms, but never two rules one.
+    """
+    parts: list[Any] = [rule.args, *rule.body]
+    inside = [frozenset(_variables(part)) for part in parts]
+    names = sorted(frozenset[str]().union(*inside))
+    kind_of = {name: (rule.kinds[name].value if name in rule.kinds else "", rule.records.get(name)) for name in names}
+    colors = _ranked({name: repr(kind) for name, kind in kind_of.items()})
+    while True:
+        shapes = {
+            name: repr(
+                (
+                    colors[name],
+                    sorted(_shape(p, colors, name) for p, has in zip(parts, inside, strict=True) if name in has),
+                )
+            )
+            for name in names
+        }
+        finer = _ranked(shapes)
+        if len({*finer.values()}) == len({*colors.values()}):
+            if len({*finer.values()}) == len(names):
+                break
+            tied = min(color for color in finer.values() if [*finer.values()].count(color) > 1)
+            first = next(name for name in _in_order(rule) if finer[name] == tied)
+            finer = {name: 2 * color + (name == first) for name, color in finer.items()}
+        colors = finer
+    head, *body = (_shape(part, colors) for part in parts)
+    kinds = [kind_of[name] for name in sorted(names, key=colors.__getitem__)]
+    return repr((rule.relation, rule.deletes, head, sorted(body), kinds))
 
 
 def normal_fact(fact: Fact) -> Normal:
-    naming = _Naming()
-    return repr((fact.relation, [naming.term(arg) for arg in fact.args]))
+    return repr((fact.relation, _shape(fact.args, {})))
 
 
-@dataclass(slots=True)
-class _Naming:
-    """Variables as numbers, in the order in which they are met."""
+def _ranked(shapes: Mapping[str, str]) -> dict[str, int]:
+    """Equal shapes as equal numbers, in their order."""
+    ranks = {shape: rank for rank, shape in enumerate(sorted({*shapes.values()}))}
+    return {name: ranks[shape] for name, shape in shapes.items()}
 
-    numbers: dict[str, int] = field(default_factory=dict)
 
-    def term(self, expr: Expr | None) -> Any:
-        match expr:
+def _in_order(rule: NormalRule) -> Iterable[str]:
+    for part in (rule.args, *rule.body):
+        yield from _variables(part)
+
+
+def _shape(part: Any, colors: Mapping[str, int], marked: str = "") -> str:
+    """A literal, an expression or several, with the colors of variables for their names; one of them is marked."""
+
+    def shape(part: Any) -> Any:
+        match part:
             case Var(name):
-                return self.numbers.setdefault(name, len(self.numbers))
+                return ("the", colors[name]) if name == marked else colors[name]
             case Const(value, kind):
                 return (kind.value, repr(value))
             case Call(op, args, kind, operand):
-                return (op, kind.value, operand.value, self.terms(args))
+                return (op, kind.value, operand.value, shape(args))
+            case Match(relation, args):
+                return ("match", relation, shape(args))
+            case Compare(op, left, right, kind):
+                return ("compare", op, kind.value, shape(left), shape(right))
+            case Unpack(record, fields):
+                return ("unpack", shape(record), shape(fields))
+            case Not(body, shared):
+                return ("not", among(body), among(shared))
+            case Fold(result, kind, expr, body, shared, operand):
+                return ("fold", kind, operand.value, shape(result), shape(expr), among(body), among(shared))
+            case tuple():
+                return tuple(shape(each) for each in part)
         return None
 
-    def terms(self, exprs: Iterable[Expr]) -> list[Any]:
-        return [self.term(expr) for expr in exprs]
+    def among(parts: Iterable[Any]) -> list[str]:
+        return sorted(repr(shape(each)) for each in parts)
 
-    def literal(self, literal: Literal) -> Any:
-        match literal:
-            case Match(relation, args):
-                return ("match", relation, self.terms(args))
-            case Compare(op, left, right, kind):
-                return ("compare", op, kind.value, self.term(left), self.term(right))
-            case Unpack(record, fields):
-                return ("unpack", self.term(record), self.terms(fields))
-            case Not(body, shared):
-                return ("not", [self.literal(each) for each in body], sorted(self.terms(shared)))
-            case Fold(result, kind, expr, body, shared, operand):
-                inner = [self.literal(each) for each in body]
-                ends = (self.term(result), self.term(expr))
-                return ("fold", kind, operand.value, ends, inner, sorted(self.terms(shared)))
+    return repr(shape(part))
+
+
+def _variables(part: Any) -> Iterable[str]:
+    """The variables in a literal, an expression or several, as often as they occur."""
+    match part:
+        case Var(name):
+            yield name
+        case Call(_, args) | Match(_, args):
+            yield from _variables(args)
+        case Compare(_, left, right):
+            yield from _variables((left, right))
+        case Unpack(record, fields):
+            yield from _variables((record, *fields))
+        case Not(body, shared):
+            yield from _variables((*body, *shared))
+        case Fold(result, _, expr, body, shared):
+            yield from _variables((result, expr, *body, *shared))
+        case tuple():
+            for each in part:
+                yield from _variables(each)
 
 
 def _digest(parts: Mapping[str, Any]) -> str:
