@@ -24,7 +24,6 @@ from sempre.analysis.model import (
     Expr,
     Fact,
     Fold,
-    Kind,
     Literal,
     Match,
     NormalRule,
@@ -86,8 +85,8 @@ def program_parts(program: CheckedProgram) -> dict[str, Counter[Normal]]:
 
 
 def observes_codes(program: CheckedProgram) -> bool:
-    """Whether numbers can be derived from the codes of symbols, or symbols from numbers."""
-    return any(_observes(call) for expr in _expressions(program) for call in _calls(expr))
+    """Whether numbers can be derived from the codes of symbols."""
+    return any(call.op == "ord" for expr in _expressions(program) for call in _calls(expr))
 
 
 # ------------------------------------------------------------------------------------------------------- parts
@@ -225,10 +224,6 @@ def _digest(parts: Mapping[str, Any]) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- codes
-
-
-def _observes(call: Call) -> bool:
-    return call.op == "ord" or (call.op == "as" and (call.kind is Kind.SYMBOL) != (call.operand is Kind.SYMBOL))
 
 
 def _expressions(program: CheckedProgram) -> Iterable[Expr]:
