@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Kind
-from sempre.kernel.layout import Field
 from sempre.storage.blocks import Block, Content, Texts
 from sempre.storage.digests import observes_codes
 from sempre.storage.manifest import Manifest
@@ -88,17 +87,7 @@ def _renumbered(
     if left:
         renumbered["symbols"] = Texts(left)
     lists = {**manifest.lists, "symbols": len(left)}
-    # The old layout may begin above the new codes, and what is derived is laid out before it is looked at.
-    whole = Field.covering(0, max(len(left) - 1, 0))
-    fields = {
-        name: tuple(
-            (whole.lo, whole.bits) if kind is Kind.SYMBOL and bits else (lo, bits)
-            for kind, (lo, bits) in zip(program.relations[name].kinds, row, strict=True)
-        )
-        for name, row in manifest.fields.items()
-        if name in program.relations
-    }
-    return renumbered, replace(manifest, generation=manifest.generation + 1, lists=lists, fields=fields)
+    return renumbered, replace(manifest, generation=manifest.generation + 1, lists=lists)
 
 
 def _symbol_columns(name: str, content: Content, program: CheckedProgram) -> list[np.ndarray]:
