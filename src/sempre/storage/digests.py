@@ -154,6 +154,9 @@ def normal_rule(rule: NormalRule) -> Normal:
 
 
 def normal_fact(fact: Fact) -> Normal:
+    # There may be very many of them.
+    if all(isinstance(arg, Const) for arg in fact.args):
+        return repr((fact.relation, [(arg.kind.name, arg.value) for arg in fact.args if isinstance(arg, Const)]))
     return repr((fact.relation, _shape(fact.args, {})))
 
 
