@@ -55,7 +55,7 @@ def test_every_epoch_can_be_read_anywhere(spark: SparkSession, tmp_path: Path) -
         db.apply(delete={"edge": [("b", "c")]}, insert={"reach": [("u", "v")]})
         after = state(db)
         assert (("u", "v") in after["reach"], ("a", "c") in after["reach"]) == (True, False)
-    assert (path / "epochs/0000000002.manifest").read_bytes().startswith(b"sempre epoch 2 ")
+    assert (path / "epochs/0000000002.manifest").read_bytes().startswith(b"sempre epoch 3 ")
     for options in ({}, {"place": "auto", "memory": 1000}, {"place": "auto"}, {"place": "auto", "spark": None}):
         with opened(path, **({"spark": spark} | options)) as db:
             assert (db.epoch, state(db)) == (2, after)
@@ -79,18 +79,41 @@ def test_relations_move_between_places(spark: SparkSession, tmp_path: Path) -> N
         ({"spark": spark, "memory": 1}, {"delete": {"edge": [("b", "c")], "reach": [("m", "m")]}}, ["ab"]),
         ({"spark": spark}, {"insert": {"edge": [("b", "d")]}}, ["ab", "ad", "bd"]),
     ]
-    formats = []
+    tabled = []
     for number, (place, change, expected) in enumerate(steps, 2):
         with sempre.Database(RULES, store=path, **place) as db:
             db.apply(**change)
         manifest = Store(path).manifest(number)
-        formats.append((manifest.format, set(manifest.parts)))
+        tabled.append(set(manifest.parts))
         for is_local in (True, False):
             with sempre.Database(RULES, store=path) if is_local else opened(path, spark) as db:
                 assert sorted(map("".join, db["reach"])) == expected
                 assert db.verify().ok
-    assert formats[:2] == [(1, set()), (2, {"facts/edge", "facts/reach", "facts/any"})]
-    assert (formats[2][0], formats[3][0], formats[4][0]) == (1, 2, 1)
+    assert tabled[:2] == [set(), {"facts/edge", "facts/reach", "facts/any"}]
+    assert [bool(sets) for sets in tabled[2:]] == [False, True, False]
+
+
+def test_other_modules_at_other_places(spark: SparkSession, tmp_path: Path) -> None:
+    """What is not stored is evaluated where that is which it is evaluated from."""
+    program = """
+    .decl at(g: symbol, t: number)
+    .decl between(g: symbol, x: number, y: number)
+    .decl next(g: symbol, x: number, y: number)
+    between(g, x, y) :- at(g, x), at(g, z), at(g, y), x < z, z < y.
+    next(g, x, y) :- at(g, x), at(g, y), x < y, !between(g, x, y).
+    """
+    have = {("a", 0)}
+    cluster = {"spark": spark, "place": "cluster"}
+    steps: list[dict[str, Any]] = [cluster, {"modules": "off"}, cluster, cluster | {"modules": "off"}, {}]
+    for number, options in enumerate(steps, 1):
+        with sempre.Database(program, store=tmp_path / "store", **options) as db:
+            come, gone = {("a", 3 * number), ("a", 20 - number), ("b", number)}, {("a", 3 * number - 3)}
+            have = (have - gone) | come
+            db.apply(insert={"at": sorted(come)}, delete={"at": sorted(gone)})
+            with sempre.Database(program, modules="off") as right:
+                right.apply(insert={"at": sorted(have)})
+                assert state(db) == state(right)
+            assert db.verify().ok
 
 
 def test_a_store_by_a_relative_path(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from sempre.engine import Engine
 from sempre.lang.parser import parse
 from sempre.maintain.strategy import difference
 from sempre.storage.differences import Differences, differences, stored_alike
+from sempre.storage.digests import program_digest
 from sempre.storage.keeper import Keeper
 from sempre.storage.store import Store
 from sempre.storage.tables import LocalTables
@@ -44,7 +45,7 @@ def _stored_program(store: Store, epoch: int | None = None) -> CheckedProgram:
 
 def program_differences(store: Store, program: Program, epoch: int | None = None) -> Differences:
     """What is different in `program` from the one that the store was written with."""
-    if stored_text(store, epoch)[0] == program.text:
+    if store.manifest(epoch).digest == program_digest(program.checked):
         return Differences(())
     return differences(_stored_program(store, epoch), program.checked)
 
@@ -57,7 +58,8 @@ def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> 
         store.require()
     backend, cluster = database._backend, database._cluster
     tables = LocalTables(engine.program, backend) if cluster is None else cluster
-    keeper = Keeper(store, database.program.text, engine, backend, tables, read_only=epoch is not None)
+    program = database.program
+    keeper = Keeper(store, program.text, program.checked, engine, backend, tables, read_only=epoch is not None)
     found = program_differences(store, database.program, epoch) if store.exists else Differences(())
     if found and not migrate:
         raise _other_program(store, found)
@@ -94,7 +96,7 @@ def _migrate(database: Database, keeper: Keeper) -> None:
             operations.append((name, insert, *database._encode(name, rows)))
 
         for name, relation in old.program.relations.items():
-            if name in database.program.relations and stored_alike(relation, database.program.relations[name]):
+            if stored_alike(old.program.checked, database.program.checked, name):
                 rows = old._engine.snapshot.explicit[name].rows()
                 add(name, old._decoder.table(relation, rows.columns(), len(rows)), True)
         before, after = _own_facts(old), _own_facts(database)

@@ -93,8 +93,21 @@ class LocalBackend:
         return self._fields
 
     def restore(self, fields: Mapping[str, tuple[Field, ...]]) -> None:
-        """Lay rows out as an earlier backend of this program did."""
-        self._fields = {name: fields.get(name, own) for name, own in self._fields.items()}
+        """Lay rows out as an earlier backend did, of this program or of one with other modules.
+
+        Columns that share a domain are laid out alike, also where they did not share it, or were not there.
+        """
+        wide: dict[int, Field] = {}
+        for (name, index), domain in self._domains.items():
+            known = fields[name][index] if name in fields else EMPTY
+            have = wide.get(domain, EMPTY)
+            if known.bits and have.bits and known != have:
+                known = Field.covering(min(known.lo, have.lo), max(known.hi, have.hi))
+            wide[domain] = known if known.bits else have
+        self._fields = {
+            name: tuple(wide[self._domains[name, index]] for index in range(len(row)))
+            for name, row in self._fields.items()
+        }
 
     def fit(self, columns: Mapping[str, Sequence[Column]]) -> None:
         """Make room for these columns, in their relations and in all that share a domain with them.

@@ -90,7 +90,7 @@ def with_neighbors(program: CheckedProgram) -> Sequenced:
     for one in found.values():
         key = (one.source, one.groups, one.column)
         if key not in made:
-            relation = _relation(program.relations[one.source], one, len(made))
+            relation = _relation(program.relations[one.source], one)
             added[relation.name] = relation
             made[key] = _defining_rule(relation, program.relations[one.source], one, numbering + len(made))
     rewritten = {
@@ -103,7 +103,7 @@ def with_neighbors(program: CheckedProgram) -> Sequenced:
 
 def sequence_module(program: CheckedProgram, stratum: Stratum) -> Module | None:
     """The module of a stratum that `with_neighbors` made."""
-    if len(stratum.relations) != 1 or not stratum.relations[0].startswith(PREFIX):
+    if len(stratum.relations) != 1 or not is_neighbors(stratum.relations[0]):
         return None
     (rule,) = stratum.nonrecursive
     one = _successor(rule, {})
@@ -115,9 +115,14 @@ def sequence_module(program: CheckedProgram, stratum: Stratum) -> Module | None:
     return Module("seq", stratum.relations, frozenset((rule.number,)), reason, order=order)
 
 
+def is_neighbors(relation: str) -> bool:
+    """Whether a relation is one that `with_neighbors` made: no program can declare it."""
+    return relation.startswith(PREFIX)
+
+
 def shown(relations: Sequence[str]) -> str:
     """Relations as a user knows them: those of neighbors by their source."""
-    named = (f"neighbors in {n.split('#')[1]}" if n.startswith(PREFIX) else n for n in relations)
+    named = (f"neighbors in {n.split('#')[1]}" if is_neighbors(n) else n for n in relations)
     return ", ".join(named)
 
 
@@ -285,11 +290,13 @@ def _reads(rule: NormalRule, name: str) -> int:
 # --------------------------------------------------------------------------------------------------- rewriting
 
 
-def _relation(source: Relation, one: _Successor, number: int) -> Relation:
+def _relation(source: Relation, one: _Successor) -> Relation:
+    """The relation of neighbors; its name says of what, so that it is the same wherever the rule stands."""
     columns = (*one.groups, one.column, one.column)
     names = (*(source.columns[g] for g in one.groups), "low", "high")
     types = tuple(source.types[column] for column in columns)
-    return Relation(f"{PREFIX}{source.name}#{number}", names, types, span=source.span)
+    place = ".".join(map(str, (*one.groups, one.column)))
+    return Relation(f"{PREFIX}{source.name}#{place}", names, types, span=source.span)
 
 
 def _defining_rule(relation: Relation, source: Relation, one: _Successor, number: int) -> NormalRule:

@@ -8,7 +8,8 @@ store.py     the directory: epochs, the writer's lock, commit, recovery
 memories.py  what strategies remember, as sets
 state.py     a snapshot as sets, and back, relation by relation
 ondemand.py  a mapping whose values are made when they are asked for
-differences.py  how two programs differ
+digests.py   what a store and its memories were made by, in normal form
+differences.py  how two programs differ, in words
 keeper.py    ties an engine to a store
 vacuum.py    drops old epochs, renumbers symbols and records
 metrics.py   epochs as Prometheus text

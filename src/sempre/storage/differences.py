@@ -1,11 +1,11 @@
-"""How two programs differ, as far as their state is concerned: comments, names of files and outputs do not matter."""
+"""How two programs differ, as far as their state is concerned, in words. What a difference is, `digests` decides."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sempre.analysis.model import CheckedProgram, Const, Fact, Relation
+from sempre.storage.digests import Normal, columns_of, normal_fact, normal_relation, normal_rule, program_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,42 +22,47 @@ class Differences:
 
 
 def differences(old: CheckedProgram, new: CheckedProgram) -> Differences:
-    """What has to change in a store of `old` to be one of `new`."""
-    lines = _compared("relation", _relations(old), _relations(new))
-    lines += _compared("rule", _rules(old), _rules(new))
-    lines += _compared("fact", _facts(old), _facts(new))
-    before, after = (program.pragmas.get("semantics", "stratified") for program in (old, new))
-    if before != after:
-        lines.append(f"semantics: {before} is now {after}")
-    return Differences(tuple(lines))
+    """What has to change in a store of `old` to be one of `new`: nothing if their digests are equal."""
+    texts = _texts(old) | _texts(new)
+    had, has = program_parts(old), program_parts(new)
+    lines: list[str] = []
+    for what in had:
+        lines += [f"{what} removed: {texts.get(part, part)}" for part in (had[what] - has[what]).elements()]
+        lines += [f"{what} added: {texts.get(part, part)}" for part in (has[what] - had[what]).elements()]
+    return Differences(tuple(dict.fromkeys(lines)))
 
 
-def stored_alike(old: Relation, new: Relation) -> bool:
-    """Whether facts of the one can be facts of the other."""
-    return old.types == new.types and old.columns == new.columns
+def stored_alike(old: CheckedProgram, new: CheckedProgram, name: str) -> bool:
+    """Whether facts of a relation in one program can be facts of it in the other."""
+    if name not in old.relations or name not in new.relations:
+        return False
+    before, after = (columns_of(program, program.relations[name]) for program in (old, new))
+    return before == after
 
 
-def _compared(what: str, old: Mapping[Hashable, str], new: Mapping[Hashable, str]) -> list[str]:
-    lines = [f"{what} removed: {text}" for key, text in old.items() if key not in new]
-    return lines + [f"{what} added: {text}" for key, text in new.items() if key not in old]
+def _texts(program: CheckedProgram) -> dict[Normal, str]:
+    """The parts of a program as its author knows them."""
+    found = {normal_relation(program, each): _relation_text(program, each) for each in program.relations.values()}
+    found |= {normal_rule(rule): rule.text for rule in program.rules}
+    return found | {normal_fact(fact): fact.text or _fact_text(fact) for fact in program.facts}
 
 
-def _relations(program: CheckedProgram) -> dict[Hashable, str]:
-    found: dict[Hashable, str] = {}
-    for relation in program.relations.values():
-        plain = replace(relation, inputs=(), outputs=(), printsize=False)
-        columns = ", ".join(f"{c}: {t.name}" for c, t in zip(relation.columns, relation.types, strict=True))
-        qualifiers = "".join(f" {word}" for word in sorted(relation.qualifiers))
-        found[plain] = f"{relation.name}({columns}){qualifiers}"
-    return found
+def _relation_text(program: CheckedProgram, relation: Relation) -> str:
+    columns = ", ".join(f"{c}: {t.name}" for c, t in zip(relation.columns, relation.types, strict=True))
+    qualifiers = "".join(f" {word}" for word in sorted(relation.qualifiers))
+    return f"{relation.name}({columns}){qualifiers}{_records_text(program, relation)}"
 
 
-def _rules(program: CheckedProgram) -> dict[Hashable, str]:
-    return {(rule.relation, rule.args, rule.body, rule.deletes): rule.text for rule in program.rules}
-
-
-def _facts(program: CheckedProgram) -> dict[Hashable, str]:
-    return {(fact.relation, fact.args): fact.text or _fact_text(fact) for fact in program.facts}
+def _records_text(program: CheckedProgram, relation: Relation) -> str:
+    """The record types that the columns consist of: one of them may be all that differs."""
+    names = [type_.name for type_ in relation.types]
+    for name in names:
+        names += (
+            [inner for _, inner in program.types[name].fields if inner not in names] if name in program.types else []
+        )
+    records = [program.types[name] for name in dict.fromkeys(names) if name in program.types]
+    shown = [f"{t.name} = [{', '.join(f'{f}: {of}' for f, of in t.fields)}]" for t in records if t.fields]
+    return f" with {', '.join(shown)}" if shown else ""
 
 
 def _fact_text(fact: Fact) -> str:

@@ -14,19 +14,34 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sempre.analysis.check import check
+from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.kernel.select import Selection
 from sempre.kernel.trace import RowSet
+from sempre.lang.parser import parse
 from sempre.maintain.strategy import Deferred
+from sempre.modules.sequences import is_neighbors, with_neighbors
 from sempre.places import DRIVER, place_of
+from sempre.plan.equivalence import close_equivalences
 from sempre.storage import memories
 from sempre.storage.blocks import Content
+from sempre.storage.digests import memory_digest, program_digest, stratum_key
 from sempre.storage.manifest import Manifest, StoredFile, StoredParts, StoredTable
 from sempre.storage.ondemand import OnDemand
 from sempre.storage.pieces import Reader
-from sempre.storage.state import epoch_sets, new_values, restore_values, restored, search, stored_sets
+from sempre.storage.state import (
+    Stray,
+    epoch_sets,
+    kept_relations,
+    new_values,
+    restore_values,
+    restored,
+    search,
+    stored_sets,
+)  # fmt: skip
 from sempre.storage.store import Draft, Store
 from sempre.storage.tables import LocalTables, Tables
 
@@ -101,11 +116,19 @@ def open_files(store: Store, epoch: int | None) -> tuple[Manifest, Files]:
 class Keeper:
     """The journal of an engine whose epochs go to a store.
 
-    `epoch` opens an earlier epoch; that, or `read_only`, makes every change an error.
+    `epoch` opens an earlier epoch; that, or `read_only`, makes every change an error. `program` is what the text says,
+    whatever the engine makes of it.
     """
 
     def __init__(
-        self, store: Store, text: str, engine: Engine, backend: LocalBackend, tables: Tables, read_only: bool
+        self,
+        store: Store,
+        text: str,
+        program: CheckedProgram,
+        engine: Engine,
+        backend: LocalBackend,
+        tables: Tables,
+        read_only: bool,
     ) -> None:
         self.store = store
         self._kind = ""
@@ -128,6 +151,10 @@ class Keeper:
         # The memories of the last epoch, and those that are in the store: not the same after a change of strategy.
         self._remembered: dict[str, Any] = {}
         self._stored: Mapping[str, Any] = {}
+        # What the sets of the store were made by, as far as it is not what this engine makes them by.
+        self._stray = Stray()
+        self._digest = program_digest(program)
+        self._digests = {stratum_key(s): memory_digest(engine, s) for s in engine.program.strata}
 
     def open(self, epoch: int | None = None) -> None:
         """Give the engine the state of the store, if it has one."""
@@ -135,13 +162,16 @@ class Keeper:
             return
         self.manifest, self._files = open_files(self.store, epoch)
         self._basis = self.manifest
-        if str(self._files.load(self.manifest.program), "utf-8") == self._new_text:
+        text = str(self._files.load(self.manifest.program), "utf-8")
+        if text == self._new_text:
             self._new_text = None
         reader = self._reader = Reader(self.manifest.pieces, self._files.load)
         restore_values(self._backend.values, reader)
         tabled = partial(self._tabled, self.manifest)
-        snapshot, self._stored = restored(self._engine, self._backend, self.manifest, reader, tabled)
-        self._engine.restore(snapshot)
+        marked = with_deferred(self.manifest, text)
+        found = restored(self._engine, self._backend, marked, reader, tabled, self._digests)
+        self._stored, self._stray = found.memories, found.stray
+        self._engine.restore(found.snapshot)
         self._remembered = self._memories(self._engine.snapshot)
         logger.info("opened epoch %d", self.manifest.epoch, extra={"store": str(self.store.path)})
 
@@ -167,13 +197,16 @@ class Keeper:
         versions = snapshot.versions
         if self._reader is None or not isinstance(versions, OnDemand) or versions.is_made(name) or not selection:
             return None
-        if self.manifest is not None and f"facts/{name}" in self.manifest.parts:
+        set_ = f"facts/{name}"
+        if self.manifest is not None and set_ in self.manifest.parts:
+            return None
+        if set_ in self._stray or name not in kept_relations(self._engine):
             return None
         if not selection.lead:
             if name in self._scanned:
                 return None
             self._scanned.add(name)
-        return search(self._reader, f"facts/{name}", self._backend.fields[name], selection)
+        return search(self._reader, set_, self._backend.fields[name], selection)
 
     @contextmanager
     def named(self, kind: str) -> Iterator[None]:
@@ -240,9 +273,10 @@ class Keeper:
         started = time.perf_counter()
         before = self.manifest
         tabled = before.parts if before else {}
-        contents = epoch_sets(self._engine.program, known, after, result, tabled)
+        contents = epoch_sets(self._engine, known, after, result, tabled, self._stray)
         remembered = self._memories(after)
         metas = self._changed_memories(after, remembered, contents)
+        self._stray.put_right(contents)
         fresh: dict[Any, str] = {}
         values, lists = new_values(self._backend.values, before.lists if before else {})
         manifest = Manifest(
@@ -252,12 +286,16 @@ class Keeper:
             generation=before.generation if before else 0,
             program=before.program if before else StoredFile("", 0, ""),
             fields={name: tuple((f.lo, f.bits) for f in row) for name, row in self._backend.fields.items()},
-            sizes={name: len(version) for name, version in after.versions.items()},
+            sizes={
+                name: len(after.versions[name]) for name in self._engine.program.relations if not is_neighbors(name)
+            },
             lists=lists,
             batches=dict(after.batches),
             memories=metas,
             pieces=before.pieces if before else (),
             report=report_of(result),
+            digest=self._digest,
+            deferred=tuple(sorted(self._engine.deferred)),
         )
         tables = partial(self._with_tables, after, fresh)
         unchanged = {name for name, memory in remembered.items() if memory is self._remembered.get(name)}
@@ -269,7 +307,7 @@ class Keeper:
             self.manifest = self._basis = manifest
             self._put.update(fresh)
             self._new_text = None
-            self._stored, self._remembered = stored, remembered
+            self._stored, self._remembered, self._stray = stored, remembered, Stray()
 
         self.store.commit(manifest, self._new_text, values | contents, tables, committed)
         seconds = time.perf_counter() - started
@@ -297,7 +335,7 @@ class Keeper:
             set_: StoredParts(
                 len(version), tuple((put(table), tuple(map(put, gone))) for table, gone in version.settled_parts())
             )
-            for set_, version in stored_sets(self._engine.program, after).items()
+            for set_, version in stored_sets(self._engine, after).items()
             if place_of(version) != DRIVER
         }
         return replace(manifest, tables=tables, parts=parts)
@@ -307,8 +345,7 @@ class Keeper:
         return f"tables/{path.name}" if path.parent == self._folder / "tables" else None
 
     def _memories(self, snapshot: Snapshot) -> dict[str, Any]:
-        strata = self._engine.program.strata
-        return {",".join(stratum.relations): snapshot.memories.get(stratum.index) for stratum in strata}
+        return {stratum_key(s): snapshot.memories.get(s.index) for s in self._engine.program.strata}
 
     def _changed_memories(
         self, after: Snapshot, remembered: Mapping[str, Any], contents: dict[str, Content]
@@ -320,30 +357,43 @@ class Keeper:
         metas: dict[str, Any] = {}
         known = self.manifest.memories if self.manifest else {}
         for stratum in self._engine.program.strata:
-            name = ",".join(stratum.relations)
-            new = remembered[name]
-            if name in known and new is self._remembered.get(name) and new is not None:
+            name = stratum_key(stratum)
+            new, digest = remembered[name], self._digests[name]
+            is_known = known.get(name, {}).get("digest") == digest
+            if is_known and new is self._remembered.get(name) and new is not None:
                 metas[name] = known[name]
                 continue
             on_cluster = place_of(after.versions[stratum.relations[0]]) != DRIVER
             meta = None if on_cluster else memories.describe(new, self._engine.strategy_of(stratum).name)
             if meta is not None:
-                metas[name] = meta
+                metas[name] = {**meta, "digest": digest}
             old = memories.parts(Deferred.settled(self._stored.get(name)))
             contents.update(memories.change(old, memories.parts(new) if meta is not None else {}))
         return metas
 
 
+def with_deferred(manifest: Manifest, text: str) -> Manifest:
+    """The manifest, saying what its facts leave out, which those of formats 1 and 2 do not say.
+
+    They show whether the program was evaluated with neighbors: then what nobody but these needed was put off.
+    """
+    if manifest.digest is not None or not any(map(is_neighbors, manifest.sizes)):
+        return manifest
+    program = close_equivalences(check(parse(text), {}))
+    return replace(manifest, deferred=tuple(with_neighbors(program).deferred))
+
+
 def report_of(result: EpochResult) -> dict[str, Any]:
     """What a manifest keeps of how an epoch went."""
+    changes = {name: change for name, change in result.changes.items() if not is_neighbors(name)}
     return {
         "seconds": round(result.seconds, 6),
         "strategy": result.strategy,
         "why": result.why,
         "rounds": sum(stratum.rounds for stratum in result.strata),
         "instances": result.instances,
-        "added": {name: len(change.plus) for name, change in result.changes.items()},
-        "removed": {name: len(change.minus) for name, change in result.changes.items()},
+        "added": {name: len(change.plus) for name, change in changes.items()},
+        "removed": {name: len(change.minus) for name, change in changes.items()},
         "ignored_insertions": result.ignored_insertions,
         "ignored_deletions": result.ignored_deletions,
     }

@@ -10,8 +10,8 @@ from typing import Any
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.storage.disk import checksum
 
-# The formats that can be read; a manifest has the first that can say what it has to.
-FORMATS = (1, 2)
+# The formats that can be read. New manifests are of the last one; a vacuum leaves those of earlier ones what they are.
+FORMATS = (1, 2, 3)
 FORMAT = 1
 MAGIC = "sempre epoch"
 
@@ -82,6 +82,8 @@ class Manifest:
     report: Mapping[str, Any]
     tables: Mapping[str, StoredTable] = field(default_factory=dict)
     parts: Mapping[str, StoredParts] = field(default_factory=dict)
+    digest: str | None = None
+    deferred: tuple[str, ...] = ()
 
     @property
     def files(self) -> Iterable[StoredFile]:
@@ -99,6 +101,8 @@ class Manifest:
 
     @property
     def format(self) -> int:
+        if self.digest is not None:
+            return 3
         return 2 if self.parts else 1
 
     @property
@@ -120,8 +124,10 @@ class Manifest:
 def to_bytes(manifest: Manifest) -> bytes:
     """The manifest as its file has it."""
     raw = asdict(manifest)
-    if manifest.format == 1:
-        del raw["tables"], raw["parts"]
+    for number, names in ((2, ("tables", "parts")), (3, ("digest", "deferred"))):
+        if manifest.format < number:
+            for name in names:
+                del raw[name]
     body = json.dumps(raw, separators=(",", ":"), ensure_ascii=True).encode("ascii") + b"\n"
     return f"{MAGIC} {manifest.format} {checksum(body)}\n".encode("ascii") + body
 
@@ -148,7 +154,7 @@ def from_bytes(data: bytes, path: object) -> Manifest:
         for name, p in raw.get("parts", {}).items()
     }
     read = {"program": StoredFile(**raw["program"]), "pieces": pieces, "fields": fields}
-    return Manifest(**{**raw, **read, "tables": tables, "parts": parts})
+    return Manifest(**{**raw, **read, "tables": tables, "parts": parts, "deferred": tuple(raw.get("deferred", ()))})
 
 
 def unknown_format(path: object, found: str, known: tuple[int, ...] = (FORMAT,)) -> StateError:

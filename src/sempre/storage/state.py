@@ -2,56 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
 from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.kernel.layout import Column, Field, fields_covering, packing
 from sempre.kernel.select import Selection
 from sempre.kernel.trace import RowSet, Trace, within
 from sempre.kernel.values import Values
-from sempre.maintain.strategy import Change, Deferred
+from sempre.maintain.recompute import materialize
+from sempre.maintain.strategy import Change, Deferred, Outcome, Work
+from sempre.modules.sequences import is_neighbors
 from sempre.places import DRIVER, place_of
+from sempre.plan.ops import relations_of
 from sempre.storage import memories
 from sempre.storage.blocks import Block, Content, Texts, joined
+from sempre.storage.digests import stratum_key
 from sempre.storage.manifest import Manifest
 from sempre.storage.ondemand import OnDemand
-from sempre.storage.pieces import Reader, sorted_block
+from sempre.storage.pieces import LISTS, Reader, sorted_block
 
 
-def derived_relations(program: CheckedProgram) -> set[str]:
+def derived_relations(engine: Engine) -> set[str]:
     """The relations that rules derive into: only they have explicit facts apart from their facts."""
-    return {rule.relation for rule in program.rules}
+    return {rule.relation for rule in engine.program.rules} | {*engine.deferred}
+
+
+def kept_relations(engine: Engine) -> list[str]:
+    """The relations whose facts are stored.
+
+    Neighbors are not part of the program, whoever evaluates it, and what is evaluated on demand is not there.
+    """
+    return [name for name in engine.program.relations if not is_neighbors(name) and name not in engine.deferred]
 
 
 # ------------------------------------------------------------------------------------------------- writing
 
 
-def stored_sets(program: CheckedProgram, snapshot: Snapshot) -> dict[str, Any]:
+def stored_sets(engine: Engine, snapshot: Snapshot) -> dict[str, Any]:
     """The versions that a store has of a snapshot, by the names of their sets."""
-    found = {f"facts/{name}": version for name, version in snapshot.versions.items()}
-    return found | {f"explicit/{name}": snapshot.explicit[name] for name in derived_relations(program)}
+    found = {f"facts/{name}": snapshot.versions[name] for name in kept_relations(engine)}
+    return found | {f"explicit/{name}": snapshot.explicit[name] for name in sorted(derived_relations(engine))}
 
 
 def epoch_sets(
-    program: CheckedProgram, before: Snapshot, after: Snapshot, result: EpochResult, tabled: Collection[str]
+    engine: Engine, before: Snapshot, after: Snapshot, result: EpochResult, tabled: Collection[str], stray: Stray
 ) -> dict[str, Content]:
     """How an epoch changed the sets that pieces have: all but those on the cluster, which are tables.
 
-    `tabled` are the sets that were tables before.
+    `tabled` are the sets that were tables before. Sets that are `stray` become what they are after the epoch.
     """
     changes = {f"facts/{name}": change for name, change in result.changes.items()}
     changes |= {f"explicit/{name}": change for name, change in result.explicit.items()}
-    old = stored_sets(program, before)
+    old = stored_sets(engine, before)
     found: dict[str, Content] = {}
-    for name, version in stored_sets(program, after).items():
+    for name, version in stored_sets(engine, after).items():
         is_tabled = place_of(version) != DRIVER
+        if name in stray:
+            if not is_tabled and len(version):
+                found[name] = version_block(version)
+            continue
         if name in tabled:
             if not is_tabled and len(version):
                 found[name] = version_block(version)
@@ -72,6 +87,36 @@ def _change_block(change: Change) -> Block:
     weights = np.ones(len(plus) + len(minus), np.int64)
     weights[len(plus) :] = -1
     return sorted_block(columns, weights, weights.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """Sets of a store that are not what the program and the options of today make of the state.
+
+    Another partition into modules, another strategy, or an earlier version made them. They are never read as if they
+    were: the next epoch writes what they should be, and takes out what they are.
+    """
+
+    names: frozenset[str] = frozenset()
+    reader: Reader | None = None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def put_right(self, contents: dict[str, Content]) -> None:
+        """Take what the sets are out of what they are to be."""
+        there = {*self.reader.names()} if self.reader is not None else set()
+        for name in self.names & there:
+            assert self.reader is not None
+            gone = self.reader.total(name)
+            assert isinstance(gone, Block)
+            parts = [Block(gone.columns, -gone.numbers(), len(gone))]
+            if isinstance(wanted := contents.pop(name, None), Block):
+                parts.append(wanted)
+            whole = joined(parts)
+            block = sorted_block(whole.columns, whole.numbers(), len(whole))
+            if len(block):
+                contents[name] = block
 
 
 def version_block(version: Any, gone: bool = False) -> Block:
@@ -111,42 +156,131 @@ def restore_values(values: Values, reader: Reader) -> None:
             values.records(int(name.partition("/")[2])).restore(total.columns, len(total))
 
 
-def restored(
-    engine: Engine, backend: LocalBackend, manifest: Manifest, reader: Reader, tabled: Callable[[str], Any]
-) -> tuple[Snapshot, dict[str, Deferred]]:
-    """The snapshot of a stored epoch, and the memories that were stored with it, by the names of their strata.
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The snapshot of a stored epoch, the memories that are in the store, by the keys of their strata, and the rest."""
 
-    The backend has the values of the store already. Relations and memories are read when they are needed. A memory that
-    the strategy of today cannot use is in the store all the same, until the stratum changes. `tabled` gives the version
-    of a set that is stored as tables.
+    snapshot: Snapshot
+    memories: dict[str, Deferred]
+    stray: Stray
+
+
+def restored(
+    engine: Engine,
+    backend: LocalBackend,
+    manifest: Manifest,
+    reader: Reader,
+    tabled: Callable[[str], Any],
+    digests: Mapping[str, str],
+) -> Restored:
+    """The state of a stored epoch.
+
+    The backend has the values of the store already. Relations and memories are read when they are needed; those that
+    the store does not have are evaluated then. `tabled` gives the version of a set that is stored as tables. A memory
+    whose digest is not the one in `digests` is as good as none.
     """
     program = engine.program
-    fields = {name: tuple(Field(lo, bits) for lo, bits in row) for name, row in manifest.fields.items()}
-    backend.restore(fields)
-    derived = derived_relations(program)
+    backend.restore({name: tuple(Field(lo, bits) for lo, bits in row) for name, row in manifest.fields.items()})
+    own = OwnSets(engine, manifest, digests)
+    derived = derived_relations(engine)
+    outcomes: OnDemand[Outcome] = OnDemand(program.relations, lambda name: _evaluated(engine, bare, name))
 
-    def read(kind: str, name: str) -> Any:
-        set_ = f"{kind}/{name}"
+    def read(set_: str, name: str) -> Any:
         return tabled(set_) if set_ in manifest.parts else _trace(reader, set_, backend.fields[name])
 
-    versions: OnDemand[Any] = OnDemand(program.relations, partial(read, "facts"))
+    def version(name: str) -> Any:
+        if name in engine.deferred:
+            return explicits[name]
+        return read(f"facts/{name}", name) if own.has_facts(name) else outcomes[name].versions[name]
 
     def explicit(name: str) -> Any:
-        return read("explicit", name) if name in derived else versions[name]
+        return read(own.explicit(name), name) if name in derived else versions[name]
 
-    bare = Snapshot(manifest.epoch, False, versions, OnDemand(program.relations, explicit), {}, manifest.batches)
+    versions: OnDemand[Any] = OnDemand(program.relations, version)
+    explicits: OnDemand[Any] = OnDemand(program.relations, explicit)
+    bare = Snapshot(manifest.epoch, False, versions, explicits, {}, manifest.batches)
     remembered = memories.MemoryReader(reader, backend.fields)
     found: dict[int, Any] = {}
     stored: dict[str, Deferred] = {}
     for stratum in program.strata:
-        name, strategy = ",".join(stratum.relations), engine.strategy_of(stratum)
-        if name in manifest.memories:
-            stored[name] = Deferred(partial(remembered.memory, manifest.memories[name], stratum))
-        if name in stored and manifest.memories[name]["strategy"] == strategy.name:
-            found[stratum.index] = stored[name]
+        key = stratum_key(stratum)
+        if own.has_memory(key):
+            stored[key] = found[stratum.index] = Deferred(partial(remembered.memory, manifest.memories[key], stratum))
+        elif is_neighbors(key):
+            found[stratum.index] = Deferred(partial(_memory_of, outcomes, key))
         else:
             found[stratum.index] = Deferred(partial(memories.fresh, engine, bare, stratum))
-    return replace(bare, memories=found), stored
+    return Restored(replace(bare, memories=found), stored, Stray(own.stray(reader.names()), reader))
+
+
+class OwnSets:
+    """Which sets of a stored epoch are what an engine would have stored, and where else to look."""
+
+    def __init__(self, engine: Engine, manifest: Manifest, digests: Mapping[str, str]) -> None:
+        self._engine = engine
+        # A store of format 1 or 2 has the explicit facts of what is evaluated on demand where facts are.
+        self._unmarked = manifest.digest is None
+        self._deferred = frozenset(manifest.deferred)
+        self._kept = frozenset(kept_relations(engine))
+        self._derived = derived_relations(engine)
+        self._memories = {k for k, meta in manifest.memories.items() if meta.get("digest", "") == digests.get(k)}
+        self._remembered = {
+            name for s in engine.program.strata if stratum_key(s) in self._memories for name in s.relations
+        }
+
+    def has_facts(self, name: str) -> bool:
+        """Whether the facts of a relation are in the store."""
+        return name in self._kept and name not in self._deferred
+
+    def explicit(self, name: str) -> str:
+        """The set with the explicit facts of a relation that rules derive into."""
+        return f"{'facts' if self._unmarked and name in self._deferred else 'explicit'}/{name}"
+
+    def has_memory(self, key: str) -> bool:
+        """Whether what is stored of a stratum's memory can be used."""
+        return key in self._memories
+
+    def stray(self, names: Iterable[str]) -> frozenset[str]:
+        """The sets that have to be written anew: some of those that are there, and those that are missing."""
+        wrong = {name for name in names if not name.startswith(LISTS) and not self._is_own(name)}
+        wrong |= {f"facts/{name}" for name in self._deferred & self._kept}
+        if self._unmarked:
+            wrong |= {f"explicit/{name}" for name in self._deferred}
+        return frozenset(wrong)
+
+    def _is_own(self, set_: str) -> bool:
+        kind, _, name = set_.partition("/")
+        if kind == "facts":
+            return self.has_facts(name)
+        if kind == "explicit":
+            return name in self._derived
+        return name in self._remembered
+
+
+def _memory_of(outcomes: Mapping[str, Outcome], name: str) -> Any:
+    return outcomes[name].memory
+
+
+def _evaluated(engine: Engine, snapshot: Snapshot, name: str) -> Outcome:
+    """A relation that the store does not have, from those that its rules read: neighbors, or what is not put off now.
+
+    Neither is in a stratum with others, nor reads itself.
+    """
+    (stratum,) = (stratum for stratum in engine.program.strata if name in stratum.relations)
+    places, versions = engine.places, snapshot.versions
+    reads = sorted(set[str]().union(*(relations_of(rule.body) for rule in stratum.nonrecursive)))
+    place = next((p for read in reads if (p := place_of(versions[read])) != DRIVER), places.main)
+    backend = places.backends[place]
+    known = {read: backend.fitted(read, places.bring(read, versions[read], place)) for read in reads}
+    explicit = {name: places.bring(name, snapshot.explicit[name], place)}
+    work = Work(engine.program, backend, places.plans[place], {}, explicit, explicit, {}, _no_round, known)
+    if is_neighbors(name):
+        return engine.strategy_of(stratum, place).bootstrap(work, stratum)
+    return materialize(work, stratum)
+
+
+def _no_round(round_: int, facts: int) -> None:
+    """Nobody watches."""
 
 
 def _trace(reader: Reader, name: str, fields: tuple[Field, ...]) -> Trace:

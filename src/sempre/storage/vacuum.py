@@ -9,6 +9,7 @@ import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Kind
 from sempre.storage.blocks import Block, Content, Texts
+from sempre.storage.digests import observes_codes
 from sempre.storage.manifest import Manifest
 from sempre.storage.pieces import Reader
 from sempre.storage.store import FOLDERS, Store
@@ -46,10 +47,20 @@ def _rewrite(store: Store, program: CheckedProgram) -> None:
     reader = Reader(manifest.pieces, store.read)
     contents = {name: total for name in reader.names() if len(total := reader.total(name))}
     draft = replace(manifest, pieces=())
-    # Records of all types with as many fields share a table: a code in one may be a symbol here and a number there.
-    if not any(type_.kind is Kind.RECORD for type_ in program.types.values()):
+    if _is_renumbered(manifest, program):
         contents, draft = _renumbered(contents, draft, program)
     store.commit(draft, None, contents)
+
+
+def _is_renumbered(manifest: Manifest, program: CheckedProgram) -> bool:
+    """Whether nothing but columns of symbols depends on the codes of symbols, and all such columns are known.
+
+    Records of all types with as many fields share a table: a code in one may be a symbol here and a number there.
+    Numbers that come from codes cannot be told from others. Stores of format 1 and 2 have sets that are no relations of
+    the program.
+    """
+    has_records = any(type_.kind is Kind.RECORD for type_ in program.types.values())
+    return not has_records and not observes_codes(program) and manifest.digest is not None
 
 
 def _renumbered(
@@ -81,7 +92,7 @@ def _renumbered(
 
 def _symbol_columns(name: str, content: Content, program: CheckedProgram) -> list[np.ndarray]:
     kind, slash, relation = name.partition("/")
-    if not slash or not isinstance(content, Block) or relation not in program.relations:
+    if not slash or not isinstance(content, Block):
         return []
     columns = content.columns[1:] if kind in _ITERATED else content.columns
     kinds = program.relations[relation].kinds

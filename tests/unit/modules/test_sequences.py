@@ -57,7 +57,19 @@ def test_spellings_of_a_successor(rule: str) -> None:
     ],
 )
 def test_groups_are_what_all_three_share(rule: str, groups: tuple[int, ...]) -> None:
-    assert orders(parts(rule)) == [Neighbors("next#at#0", "at", groups, 1, Kind.NUMBER)]
+    name = "next#at#" + ".".join(map(str, (*groups, 1)))
+    assert orders(parts(rule)) == [Neighbors(name, "at", groups, 1, Kind.NUMBER)]
+
+
+def test_neighbors_are_named_by_what_they_are_of() -> None:
+    rules = [
+        "next(x, y) :- ev(x), ev(y), x < y, !(ev(z), x < z, z < y).\n",
+        "next(x, y) :- at(k, x, _), at(k, y, _), x < y, !(at(k, z, _), x < z, z < y).\n",
+        "next(x, y) :- at(_, x, _), at(_, y, _), x < y, !(at(_, z, _), x < z, z < y).\n",
+    ]
+    found = [{order.relation: order for order in orders(parts("".join(text)))} for text in (rules, rules[::-1])]
+    assert found[0] == found[1]
+    assert len(found[0]) == 3
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,256 @@
+"""What a store was made by, in normal form: programs that mean the same have the same digest.
+
+Variables have no names; literals, rules, facts and declarations have no order. Names of files, outputs, comments and
+places in the text are not there. So nothing depends on how a program is written.
+
+- `program_digest`: the facts of every relation are a function of the explicit facts and of what this covers. A rule
+  that is there twice derives nothing more, so it counts once, unless what it derives is added up in a head.
+- `memory_digest`: what a strategy remembers of a stratum is a function of the facts and of what this covers. Counters
+  count the instances of rules, so here a rule that is there twice counts twice, and rules that a module owns are apart.
+  The order of strata is not in it: one that can come before or after another reads nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sempre.analysis.model import (
+    Call,
+    CheckedProgram,
+    Compare,
+    Const,
+    Expr,
+    Fact,
+    Fold,
+    Literal,
+    Match,
+    NormalRule,
+    Not,
+    Relation,
+    Stratum,
+    Type,
+    Unpack,
+    Var,
+)  # fmt: skip
+from sempre.engine import Engine
+from sempre.storage.disk import checksum
+
+# Qualifiers that no fact depends on.
+_HINTS = frozenset(
+    ("btree", "btree_delete", "brie", "magic", "no_magic", "input", "output", "printsize")
+)  # fmt: skip
+# Text that is the same for the same thing.
+Normal = str
+
+
+def program_digest(program: CheckedProgram) -> str:
+    """What decides whether two programs are the same for a store."""
+    return _digest({what: sorted(parts.items()) for what, parts in program_parts(program).items()})
+
+
+def memory_digest(engine: Engine, stratum: Stratum) -> str:
+    """What decides whether what was remembered of a stratum can be used."""
+    program, modules = engine.program, engine.modules.get(stratum.index, ())
+    rules = {rule.number: normal_rule(rule) for rule in (*stratum.nonrecursive, *stratum.recursive)}
+    return _digest(
+        {
+            "strategy": engine.strategy_of(stratum).name,
+            "relations": sorted(normal_relation(program, program.relations[name]) for name in stratum.relations),
+            "nonrecursive": sorted(rules[rule.number] for rule in stratum.nonrecursive),
+            "recursive": sorted(rules[rule.number] for rule in stratum.recursive),
+            "modules": sorted((m.kind, sorted(m.heads), sorted(rules[number] for number in m.rules)) for m in modules),
+        }
+    )
+
+
+def stratum_key(stratum: Stratum) -> str:
+    """The name of a stratum, however its relations are arranged."""
+    return ",".join(sorted(stratum.relations))
+
+
+def program_parts(program: CheckedProgram) -> dict[str, Counter[Normal]]:
+    """What a program consists of, and how often, as far as its facts depend on it."""
+    relations = program.relations
+    forms = [(rule, normal_rule(rule)) for rule in program.rules]
+    rules = Counter(form for _, form in forms)
+    summing = {form for rule, form in forms if relations[rule.relation].aggregate is not None}
+    return {
+        "relation": Counter(normal_relation(program, relation) for relation in relations.values()),
+        "rule": Counter({rule: count if rule in summing else 1 for rule, count in rules.items()}),
+        "fact": Counter({normal_fact(fact): 1 for fact in program.facts}),
+        "semantics": Counter([program.pragmas.get("semantics", "stratified")]),
+    }
+
+
+def observes_codes(program: CheckedProgram) -> bool:
+    """Whether numbers can be derived from the codes of symbols."""
+    return any(call.op == "ord" for expr in _expressions(program) for call in _calls(expr))
+
+
+# ------------------------------------------------------------------------------------------------------- parts
+
+
+def normal_relation(program: CheckedProgram, relation: Relation) -> Normal:
+    """A declaration without inputs, outputs and advice, with all types that its values consist of."""
+    return repr(
+        (
+            relation.name,
+            columns_of(program, relation),
+            sorted(relation.qualifiers - _HINTS),
+            relation.location,
+            relation.aggregate,
+            relation.limit,
+        )
+    )
+
+
+def columns_of(program: CheckedProgram, relation: Relation) -> Normal:
+    """The columns with their types, and the types of the fields of records, and of theirs."""
+    found: dict[str, Type] = {}
+    waiting = list(relation.types)
+    while waiting:
+        type_ = waiting.pop()
+        if type_.name not in found:
+            found[type_.name] = type_
+            waiting += [program.types[name] for _, name in type_.fields]
+    records = sorted((name, type_.kind.value, type_.fields) for name, type_ in found.items())
+    return repr((relation.columns, [type_.name for type_ in relation.types], records))
+
+
+def normal_rule(rule: NormalRule) -> Normal:
+    """A rule without the names of its variables and the order of its literals.
+
+    Variables are told apart by where they stand. Those that this does not tell apart are exchangeable in all but very
+    contrived rules; where they are not, two texts of one rule may have different forms, but never two rules one.
+    """
+    parts: list[Any] = [rule.args, *rule.body]
+    inside = [frozenset(_variables(part)) for part in parts]
+    names = sorted(frozenset[str]().union(*inside))
+    kind_of = {name: (rule.kinds[name].value if name in rule.kinds else "", rule.records.get(name)) for name in names}
+    colors = _ranked({name: repr(kind) for name, kind in kind_of.items()})
+    while True:
+        shapes = {
+            name: repr(
+                (
+                    colors[name],
+                    sorted(_shape(p, colors, name) for p, has in zip(parts, inside, strict=True) if name in has),
+                )
+            )
+            for name in names
+        }
+        finer = _ranked(shapes)
+        if len({*finer.values()}) == len({*colors.values()}):
+            if len({*finer.values()}) == len(names):
+                break
+            tied = min(color for color in finer.values() if [*finer.values()].count(color) > 1)
+            first = next(name for name in _in_order(rule) if finer[name] == tied)
+            finer = {name: 2 * color + (name == first) for name, color in finer.items()}
+        colors = finer
+    head, *body = (_shape(part, colors) for part in parts)
+    kinds = [kind_of[name] for name in sorted(names, key=colors.__getitem__)]
+    return repr((rule.relation, rule.deletes, head, sorted(body), kinds))
+
+
+def normal_fact(fact: Fact) -> Normal:
+    # There may be very many of them.
+    if all(isinstance(arg, Const) for arg in fact.args):
+        return repr((fact.relation, [(arg.kind.name, arg.value) for arg in fact.args if isinstance(arg, Const)]))
+    return repr((fact.relation, _shape(fact.args, {})))
+
+
+def _ranked(shapes: Mapping[str, str]) -> dict[str, int]:
+    """Equal shapes as equal numbers, in their order."""
+    ranks = {shape: rank for rank, shape in enumerate(sorted({*shapes.values()}))}
+    return {name: ranks[shape] for name, shape in shapes.items()}
+
+
+def _in_order(rule: NormalRule) -> Iterable[str]:
+    for part in (rule.args, *rule.body):
+        yield from _variables(part)
+
+
+def _shape(part: Any, colors: Mapping[str, int], marked: str = "") -> str:
+    """A literal, an expression or several, with the colors of variables for their names; one of them is marked."""
+
+    def shape(part: Any) -> Any:
+        match part:
+            case Var(name):
+                return ("the", colors[name]) if name == marked else colors[name]
+            case Const(value, kind):
+                return (kind.value, repr(value))
+            case Call(op, args, kind, operand):
+                return (op, kind.value, operand.value, shape(args))
+            case Match(relation, args):
+                return ("match", relation, shape(args))
+            case Compare(op, left, right, kind):
+                return ("compare", op, kind.value, shape(left), shape(right))
+            case Unpack(record, fields):
+                return ("unpack", shape(record), shape(fields))
+            case Not(body, shared):
+                return ("not", among(body), among(shared))
+            case Fold(result, kind, expr, body, shared, operand):
+                return ("fold", kind, operand.value, shape(result), shape(expr), among(body), among(shared))
+            case tuple():
+                return tuple(shape(each) for each in part)
+        return None
+
+    def among(parts: Iterable[Any]) -> list[str]:
+        return sorted(repr(shape(each)) for each in parts)
+
+    return repr(shape(part))
+
+
+def _variables(part: Any) -> Iterable[str]:
+    """The variables in a literal, an expression or several, as often as they occur."""
+    match part:
+        case Var(name):
+            yield name
+        case Call(_, args) | Match(_, args):
+            yield from _variables(args)
+        case Compare(_, left, right):
+            yield from _variables((left, right))
+        case Unpack(record, fields):
+            yield from _variables((record, *fields))
+        case Not(body, shared):
+            yield from _variables((*body, *shared))
+        case Fold(result, _, expr, body, shared):
+            yield from _variables((result, expr, *body, *shared))
+        case tuple():
+            for each in part:
+                yield from _variables(each)
+
+
+def _digest(parts: Mapping[str, Any]) -> str:
+    return checksum(repr(sorted(parts.items())).encode("utf-8", "surrogatepass"))
+
+
+# ------------------------------------------------------------------------------------------------------- codes
+
+
+def _expressions(program: CheckedProgram) -> Iterable[Expr]:
+    for fact in program.facts:
+        yield from fact.args
+    for rule in program.rules:
+        yield from rule.args
+        yield from _expressions_of(rule.body)
+
+
+def _expressions_of(body: Iterable[Literal]) -> Iterable[Expr]:
+    for literal in body:
+        match literal:
+            case Compare(_, left, right):
+                yield from (left, right)
+            case Not(inner):
+                yield from _expressions_of(inner)
+            case Fold(_, _, expr, inner):
+                yield from () if expr is None else (expr,)
+                yield from _expressions_of(inner)
+
+
+def _calls(expr: Expr) -> Iterable[Call]:
+    if isinstance(expr, Call):
+        yield expr
+        for arg in expr.args:
+            yield from _calls(arg)
