@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,8 @@ from tests.inside import keeper_of
 from tests.interrupts import COMMITTING, interrupted
 from tests.oracle.naive import Facts, explicit_facts
 from tests.property.subjects import UNKNOWN, Subject, known_part, open_columns, subject
-from tests.property.texts import a_rule_more_or_less, another_text
+from tests.property.texts import other_text
+from tests.refusals import code_of
 
 SEEDS = st.integers(0, 2**32 - 1)
 MODULES = ("auto", "auto", "off", "tc", "seq", "tc,stc,rch")
@@ -89,13 +91,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.db: sempre.Database | None = None
         self.on_progress: Callable[[], None] | None = None
         self.late: list[Callable[[], None]] = []
-        self.patches = [
-            mock.patch.object(blocks, "SHARED_ROWS", 4),
-            mock.patch.object(pieces, "MERGED_PIECES", 3),
-            unhurried(),
-        ]
-        for patch in self.patches:
-            patch.__enter__()
+        self.patches = ExitStack()
+        self.patches.enter_context(mock.patch.object(blocks, "SHARED_ROWS", 4))
+        self.patches.enter_context(mock.patch.object(pieces, "MERGED_PIECES", 3))
+        self.patches.enter_context(unhurried())
 
     @initialize(seed=SEEDS)
     def start(self, seed: int) -> None:
@@ -122,8 +121,7 @@ class StoreMachine(RuleBasedStateMachine):
                         assert decoy.epoch == 1, "a store of another folder was written"
         finally:
             os.chdir(self.home)
-            for patch in reversed(self.patches):
-                patch.__exit__(None, None, None)
+            self.patches.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
@@ -314,7 +312,7 @@ class StoreMachine(RuleBasedStateMachine):
         with self.opened.at_epoch(epoch) as past:
             assert past.epoch == epoch
             self.look_at(past, self.kept.states[epoch], f"at epoch {epoch}")
-            assert _code(past.apply) == "E610", "a past epoch was changed"
+            assert code_of(past.apply) == "E610", "a past epoch was changed"
 
     @rule(seed=SEEDS)
     def refuse(self, seed: int) -> None:
@@ -337,24 +335,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.settle()
         self.opened.close()
         if rng.random() < 0.5:
-            self.text = another_text(self.text, rng)
+            self.text = other_text(self.text, rng)
             note(to_text(self.text))
         self.open(rng)
-
-    @rule(seed=SEEDS)
-    def repeat_a_rule(self, seed: int) -> None:
-        """A rule that is stated twice derives the same; whether that is another program is not ours to say."""
-        rng = random.Random(seed)
-        self.settle()
-        self.opened.close()
-        before, self.text = self.text, a_rule_more_or_less(self.text, rng)
-        try:
-            self.open(rng)
-        except sempre.StateError as error:
-            if error.diagnostics[0].code != "E604":
-                raise
-            self.text = before
-            self.open(rng)
 
     @rule(seed=SEEDS, keep=st.integers(1, 3), first=st.booleans())
     def vacuum(self, seed: int, keep: int, first: bool) -> None:
@@ -364,7 +347,7 @@ class StoreMachine(RuleBasedStateMachine):
         if first:
             db.close()
         elif keeper_of(db).store.is_locked:
-            found = _code(partial(vacuum, self.store, keep=keep))
+            found = code_of(partial(vacuum, self.store, keep=keep))
             assert found == "E603", "a store was vacuumed under its writer"
             return
         vacuum(self.store, keep=keep)
@@ -476,8 +459,7 @@ class StoreMachine(RuleBasedStateMachine):
                 with interrupted(moment, files) as sent:
                     self.open(rng)
                 note(f"  {sent}")
-                if self.db is not None:
-                    self.opened.close()
+                self.leave()
             case "vacuum":
                 with interrupted(moment, files) as sent:
                     vacuum(self.store, keep=rng.randint(1, 2))
@@ -488,14 +470,18 @@ class StoreMachine(RuleBasedStateMachine):
         self.open(rng)
         self.apply(seed)
 
+    def leave(self) -> None:
+        """Close what was opened, if that came so far."""
+        if self.db is not None:
+            self.db.close()
+
     def interrupt_a_migration(self, moment: int, files: tuple[str, ...], rng: random.Random) -> None:
         other, text = rng.choice(self.subject.others), self.text
         state, self.text = self.migrated(other), other
         with interrupted(moment, files) as sent:
             self.open(rng, migrate=True)
         note(f"  {sent} migrating to\n{to_text(other)}")
-        if self.db is not None:
-            self.opened.close()
+        self.leave()
         with sempre.Database.open(self.store) as fresh:
             epoch = fresh.epoch
         assert self.kept.epoch <= epoch <= self.kept.epoch + 1
@@ -605,7 +591,7 @@ class StoreMachine(RuleBasedStateMachine):
         states, stop = [self.kept.now], threading.Event()
 
         def look() -> list[tuple[str, set[Any]]]:
-            seen = []
+            seen: list[tuple[str, set[Any]]] = []
             while not stop.is_set() and len(seen) < 60:
                 name = names[len(seen) % len(names)]
                 seen.append((name, table_rows(db, name, db[name].to_arrow())))
@@ -674,7 +660,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert told == "refused", f"the child: {told}"
             self.apply(seed + 1)
             with sempre.Database.open(self.store) as second:
-                assert _code(second.apply) == "E603", "there are two writers"
+                assert code_of(second.apply) == "E603", "there are two writers"
             if closes:
                 self.settle()
                 self.opened.close()
@@ -760,15 +746,6 @@ def _as_child(db: sempre.Database, change: Changes) -> str:
     if found == "refused":
         db.close()
     return found
-
-
-def _code(work: Callable[[], Any]) -> str | None:
-    """The code of the error that something ends with."""
-    try:
-        work()
-    except sempre.SempreError as error:
-        return error.diagnostics[0].code
-    return None
 
 
 def _is_refused(work: Callable[[], Any]) -> bool:

@@ -1,50 +1,46 @@
-"""Other texts of a program: what a person may change in a file without meaning another program."""
+"""Other texts of the same program: what a store must not mind."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from sempre.lang import syntax as s
 from sempre.lang.walk import map_children
 
 
-def another_text(program: s.Program, rng: random.Random) -> s.Program:
-    """The same program with its items in another order, other names of variables and other outputs."""
-    items = [item for item in program.items if not isinstance(item, s.Directive)]
-    if rng.random() < 0.7:
-        rng.shuffle(items)
-    if rng.random() < 0.5:
-        items = [_renamed(item, rng) if isinstance(item, s.Rule) else item for item in items]
-    return s.Program((*items, *_outputs(program, rng)))
+def other_text(program: s.Program, rng: random.Random) -> s.Program:
+    """The same program in another order, with other names of variables, other outputs, other copies of its rules."""
+    items: list[s.Item] = [item for item in program.items if not isinstance(item, s.Directive)]
+    items = [_renamed(item, rng) if isinstance(item, s.Rule) else item for item in _copied(items, rng)]
+    rng.shuffle(items)
+    for item in [item for item in items if isinstance(item, s.RelationDecl) and "inline" not in item.qualifiers]:
+        if rng.random() < 0.3:
+            items.insert(rng.randint(items.index(item) + 1, len(items)), s.Directive("output", (item.name,)))
+    return replace(program, items=tuple(items))
 
 
-def a_rule_more_or_less(program: s.Program, rng: random.Random) -> s.Program:
-    """The same consequences with a rule stated once more, or once less where it was stated twice."""
-    rules = [item for item in program.items if isinstance(item, s.Rule) and not isinstance(item.body, s.Truth)]
-    if not rules:
-        return program
-    rule = rng.choice(rules)
-    if rules.count(rule) < 2:
-        return s.Program((*program.items, rule))
-    at = program.items.index(rule)
-    return s.Program((*program.items[:at], *program.items[at + 1 :]))
+def _copied(items: list[s.Item], rng: random.Random) -> list[s.Item]:
+    """Rules that were there several times are there once, and some are there twice."""
+    once = [item for number, item in enumerate(items) if item not in items[:number] or _adds_up(item)]
+    return once + [item for item in once if isinstance(item, s.Rule) and not _adds_up(item) and rng.random() < 0.1]
 
 
-def _outputs(program: s.Program, rng: random.Random) -> list[s.Directive]:
-    names = [
-        item.name for item in program.items if isinstance(item, s.RelationDecl) and "inline" not in item.qualifiers
-    ]
-    share = rng.choice((0.0, 0.3, 1.0))
-    return [s.Directive("output", (name,)) for name in names if rng.random() < share]
+def _adds_up(item: s.Item) -> bool:
+    """Whether a second copy would derive something else: an aggregate in the head has its instances once more."""
+    heads = item.heads if isinstance(item, s.Rule) else ()
+    return any(isinstance(arg, s.HeadAggregate) for head in heads for arg in head.atom.args)
 
 
 def _renamed(rule: s.Rule, rng: random.Random) -> s.Rule:
-    """The rule with every variable called something else; different ones stay different."""
-    prefix = rng.choice(("v", "other_", "zz"))
+    """The rule with other variables; what was a wildcard stays one."""
+    names: dict[str, str] = {}
+    numbers = rng.sample(range(1000), 200)
 
     def renamed(node: Any) -> Any:
-        return s.Variable(prefix + node.name) if isinstance(node, s.Variable) else map_children(node, renamed)
+        if isinstance(node, s.Variable):
+            return replace(node, name=names.setdefault(node.name, f"v{numbers[len(names)]}"))
+        return map_children(node, renamed)
 
-    changed: s.Rule = renamed(rule)
-    return changed
+    return rule if rng.random() < 0.3 else renamed(rule)
