@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import CO_GENERATOR
 from types import FrameType
 from typing import Any
 
@@ -43,6 +44,8 @@ def interrupted(moment: int, files: tuple[str, ...] = ()) -> Iterator[Sent]:
             return
         code = frame.f_code
         if code.co_name in FINALIZERS or code.co_filename == __file__:
+            return
+        if event == "call" and code.co_flags & CO_GENERATOR:  # it may be the end of one that nobody needs any more
             return
         if files and not any(part in code.co_filename for part in files):
             return

@@ -236,7 +236,7 @@ def _shorter(program: s.Program) -> tuple[s.Program, ...]:
     """The programs that lack one of the rules, and the one that lacks a fact."""
     found = []
     for at, item in enumerate(program.items):
-        if isinstance(item, s.Rule):
+        if isinstance(item, s.Rule) and not _names(item).startswith(UNKNOWN):
             found.append(s.Program((*program.items[:at], *program.items[at + 1 :])))
     return tuple(found)
 

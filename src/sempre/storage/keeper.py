@@ -69,9 +69,9 @@ class Files:
         return self._store.checked(file, data[:at] if at < len(data) else data)
 
     def close(self) -> None:
-        for handle in self._handles.values():
-            os.close(handle)
-        self._handles.clear()
+        while self._handles:
+            # Forgotten first: after an interrupt in between, its number may be that of somebody else's file.
+            os.close(self._handles.popitem()[1])
 
 
 def open_files(store: Store, epoch: int | None) -> tuple[Manifest, Files]:
