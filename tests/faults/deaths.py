@@ -83,7 +83,7 @@ def deaths(folder: Path, rng: random.Random, until: float, number: signal.Signal
         while epoch < EPOCHS and time.monotonic() < until:
             makes = by_command and epoch >= 0
             work = partial(command if makes else write, path, world, rng.randrange(1 << 30))
-            status, lines = ended(work, number, rng.random() * (0.4 if makes else 0.2))
+            status, lines = ended(work, number, rng.random() < 0.8, rng.random() * 0.15)
             told = [int(line.split()[1].rstrip(":")) for line in lines if line.startswith("epoch ")]
             counts["processes"] += 1
             counts[_manner(status, number)] += 1
@@ -112,8 +112,11 @@ def _manner(status: int, number: signal.Signals) -> str:
     return "ended by the signal"
 
 
-def ended(work: Callable[[int], None], number: signal.Signals, delay: float) -> tuple[int, list[str]]:
-    """Run `work` in a child, and end it by a signal after a while; its status, and the lines it wrote."""
+def ended(work: Callable[[int], None], number: signal.Signals, begun: bool, delay: float) -> tuple[int, list[str]]:
+    """Run `work` in a child, and end it by a signal some time after it began, or after it first told of something.
+
+    Returns its status, and the lines it wrote.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -131,7 +134,8 @@ def ended(work: Callable[[int], None], number: signal.Signals, delay: float) -> 
             os._exit(status)
     os.close(writing)
     with os.fdopen(reading) as pipe:
+        first = pipe.readline() if begun else ""
         time.sleep(delay)
         os.kill(child, number)
-        lines = pipe.read().split("\n")[:-1]
+        lines = (first + pipe.read()).split("\n")[:-1]
     return os.waitpid(child, 0)[1], lines

@@ -23,7 +23,7 @@ from sempre.maintain.strategy import Deferred
 from sempre.places import DRIVER, place_of
 from sempre.storage import memories
 from sempre.storage.blocks import Content
-from sempre.storage.manifest import Manifest, StoredFile, StoredParts, StoredTable
+from sempre.storage.manifest import Manifest, StoredFile, StoredParts, StoredTable, damaged
 from sempre.storage.ondemand import OnDemand
 from sempre.storage.pieces import Reader
 from sempre.storage.state import epoch_sets, new_values, restore_values, restored, search, stored_sets
@@ -58,20 +58,26 @@ class Files:
 
     def load(self, file: StoredFile) -> Any:
         """The content of a file, checked."""
-        handle = self._handles[file.path]
-        data = bytearray(os.fstat(handle).st_size)
-        view, at = memoryview(data), 0
-        while at < len(data):
-            got = os.preadv(handle, [view[at:]], at)
-            if not got:
-                break
-            at += got
-        return self._store.checked(file, data[:at] if at < len(data) else data)
+        try:
+            return self._store.checked(file, _content(self._handles[file.path]))
+        except OSError as error:
+            raise damaged(self._store.path / file.path, (error.strerror or str(error)).lower()) from None
 
     def close(self) -> None:
         while self._handles:
             # Forgotten first: after an interrupt in between, its number may be that of somebody else's file.
             os.close(self._handles.popitem()[1])
+
+
+def _content(handle: int) -> bytearray:
+    data = bytearray(os.fstat(handle).st_size)
+    view, at = memoryview(data), 0
+    while at < len(data):
+        got = os.preadv(handle, [view[at:]], at)
+        if not got:
+            break
+        at += got
+    return data[:at] if at < len(data) else data
 
 
 def open_files(store: Store, epoch: int | None) -> tuple[Manifest, Files]:
