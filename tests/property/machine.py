@@ -34,6 +34,7 @@ from sempre.api.stores import check_files, vacuum
 from sempre.lang import syntax as s
 from sempre.lang.printer import to_text
 from sempre.storage import blocks, pieces
+from tests.disks import FAST
 from tests.engine import STRATEGIES, Changes, Truth, compare, lists, table_rows, unhurried, updated
 from tests.inside import keeper_of
 from tests.interrupts import COMMITTING, interrupted
@@ -48,8 +49,6 @@ MODULES = ("auto", "auto", "off", "tc", "seq", "tc,stc,rch")
 HELD = 0.15
 # How long a thread or a process may take before it is taken to hang.
 PATIENCE = 60
-# A file system in memory, where syncing costs nothing; the fault campaign has the disk.
-FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @dataclass
