@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import sempre
 from sempre.lang import syntax as s
@@ -261,14 +262,19 @@ def _closures(rng: random.Random) -> Subject:
     return Subject("closures", others[0], few, others)
 
 
-def _ring(rng: random.Random) -> Subject:
-    several = (rng.choice((2, 5, 9)), rng.choice((3, 7)))
-    programs = tuple(parse(ring(number), "ring.dl") for number in several)
+def _ring(sizes: tuple[int, ...], rng: random.Random) -> Subject:
+    programs = tuple(parse(ring(number), "ring.dl") for number in rng.sample(sizes, 2))
     return Subject("ring", programs[0], few, programs)
 
 
-MADE: Mapping[str, Callable[[random.Random], Subject]] = {"random": _random, "closures": _closures, "ring": _ring}
+MADE: Mapping[str, Callable[[random.Random], Subject]] = {
+    "random": _random,
+    "closures": _closures,
+    "ring": partial(_ring, (2, 3, 5, 9)),
+    "long ring": partial(_ring, (60, 131, 300)),
+}
 NAMES = (*FIXED, *MADE)
+QUICK = tuple(name for name in NAMES if name != "long ring")
 
 
 def subject(name: str, rng: random.Random) -> Subject:
