@@ -88,6 +88,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = self.folder / "here" / "store"
         self.decoy = self.folder / "there" / "store"
         self.db: sempre.Database | None = None
+        self.steps = 0
         self.on_progress: Callable[[], None] | None = None
         self.late: list[Callable[[], None]] = []
         self.patches = ExitStack()
@@ -97,7 +98,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize(seed=SEEDS)
     def start(self, seed: int) -> None:
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         self.subject: Subject = subject(self.kind, rng)
         self.text = self.subject.program
         self.kept = Kept(self.text)
@@ -122,6 +123,11 @@ class StoreMachine(RuleBasedStateMachine):
             os.chdir(self.home)
             self.patches.close()
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def dice(self, seed: int) -> random.Random:
+        """What a rule does at random; the same number means something else at another step."""
+        self.steps += 1
+        return random.Random(f"{seed} {self.steps}")
 
     @property
     def opened(self) -> sempre.Database:
@@ -209,7 +215,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS)
     def apply(self, seed: int) -> None:
         self.settle()
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         change, before = self.change(rng), self.kept.now
         after = self.kept.after(change)
         changes = self.writing(lambda: self.opened.apply(insert=lists(change[0]), delete=lists(change[1])), rng)
@@ -219,7 +225,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS)
     def transact(self, seed: int) -> None:
         """The last operation on a fact wins; an exception leaves nothing behind."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         insert, delete = self.change(rng)
         again = {name: set(rng.sample(sorted(rows, key=repr), len(rows) // 2)) for name, rows in insert.items()}
         fails = rng.random() < 0.3
@@ -249,7 +255,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(seed=SEEDS)
     def ask_what_if(self, seed: int) -> None:
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         change, before = self.change(rng), self.kept.now
         changes = self.opened.whatif(insert=lists(change[0]), delete=lists(change[1]))
         self.announced(changes, before, self.kept.after(change), rng)
@@ -257,7 +263,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS)
     def read(self, seed: int) -> None:
         """Some relations, each in some way; what nobody stored is not remembered because somebody asked for it."""
-        rng, db = random.Random(seed), self.opened
+        rng, db = self.dice(seed), self.opened
         kinds = open_columns(self.text)
         symbols = len(db._backend.values.symbols)
         for name, rows in sorted(self.kept.now.facts.items()):
@@ -304,7 +310,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS)
     def look_back(self, seed: int) -> None:
         """Epochs that are still there read as they were."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         epochs = keeper_of(self.opened).store.epochs()
         assert epochs[-1] == self.kept.epoch
         epoch = rng.choice(epochs)
@@ -316,7 +322,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS)
     def refuse(self, seed: int) -> None:
         """Rows that are none leave nothing behind."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         (insert, delete), names = self.change(rng), sorted(open_columns(self.text))
         bad = {**lists(insert), rng.choice(names): [(None,) * 17]}
         try:
@@ -330,19 +336,21 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS)
     def reopen(self, seed: int) -> None:
         """With another strategy, other modules, another text of the same program."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         self.settle()
         self.opened.close()
         if rng.random() < 0.5:
             self.text = other_text(self.text, rng)
             note(to_text(self.text))
         self.open(rng)
+        if rng.random() < 0.7:
+            self.apply(seed)
 
     @rule(seed=SEEDS, keep=st.integers(1, 3), first=st.booleans())
     def vacuum(self, seed: int, keep: int, first: bool) -> None:
         """While it is closed, or while somebody has it open who has not written yet."""
         self.settle()
-        db = self.opened
+        rng, db = self.dice(seed), self.opened
         if first:
             db.close()
         elif keeper_of(db).store.is_locked:
@@ -352,13 +360,15 @@ class StoreMachine(RuleBasedStateMachine):
         vacuum(self.store, keep=keep)
         assert keeper_of(db).store.epochs()[-1] == self.kept.epoch
         if first:
-            self.open(random.Random(seed))
+            self.open(rng)
+        if rng.random() < 0.5:
+            self.apply(seed)
 
     @precondition(lambda self: bool(self.subject.others))
     @rule(seed=SEEDS)
     def migrate(self, seed: int) -> None:
         """To a program that derives something else; explicit facts stay where the declaration does."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         self.settle()
         other = rng.choice(self.subject.others)
         self.opened.close()
@@ -399,7 +409,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS, moment=st.integers(0, 900), committing=st.booleans())
     def interrupt_an_epoch(self, seed: int, moment: int, committing: bool) -> None:
         """It has happened, or it has not: in memory as on the disk."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         change, before = self.change(rng), self.kept.now
         after = self.kept.after(change)
         db, changes = self.opened, None
@@ -423,7 +433,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(seed=SEEDS, moment=st.integers(0, 900), committing=st.booleans())
     def interrupt_a_question(self, seed: int, moment: int, committing: bool) -> None:
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         insert, delete = self.change(rng)
         db = self.opened
         name = rng.choice(sorted(self.kept.now.facts))
@@ -443,7 +453,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS, moment=st.integers(0, 300), part=st.sampled_from(("close", "open", "vacuum", "migrate")))
     def interrupt_coming_and_going(self, seed: int, moment: int, part: str) -> None:
         """Whatever was cut short can be done again, and the store has a writer when somebody wants to be that."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         self.settle()
         db, self.db = self.opened, None
         files = COMMITTING if rng.random() < 0.5 else ()
@@ -494,7 +504,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS)
     def ask_in_another_thread(self, seed: int) -> None:
         """A question that takes long, and epochs meanwhile: nothing of them is lost, and it is about one of them."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         self.apply(seed)
         self.settle()
         question, db = self.change(rng), self.opened
@@ -526,7 +536,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS)
     def write_in_two_threads(self, seed: int) -> None:
         """Two epochs, in one order or the other."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         self.apply(seed)
         self.settle()
         one, other, db = self.change(rng), self.change(rng), self.opened
@@ -556,7 +566,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS)
     def close_in_another_thread(self, seed: int) -> None:
         """An epoch that runs comes to its end, or has not happened; no later one is taken."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         self.apply(seed)
         self.settle()
         change, db = self.change(rng), self.opened
@@ -583,7 +593,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS)
     def read_in_another_thread(self, seed: int) -> None:
         """Whoever reads sees a relation as one of the epochs has it."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         self.apply(seed)
         self.settle()
         db, names = self.opened, sorted(self.kept.now.facts)
@@ -613,7 +623,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS)
     def apply_inside_of_apply(self, seed: int) -> None:
         """From `progress`: refused, and the epoch under way goes on; what is read there is the epoch before."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         self.settle()
         inner, db, before = self.change(rng), self.opened, self.kept.now
         refused: list[str] = []
@@ -643,7 +653,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=SEEDS, writer=st.booleans(), closes=st.booleans())
     def fork(self, seed: int, writer: bool, closes: bool) -> None:
         """A forked process is not the writer, and neither gives the lock back nor keeps it from the next one."""
-        rng = random.Random(seed)
+        rng = self.dice(seed)
         if writer:
             self.apply(seed)
         self.settle()

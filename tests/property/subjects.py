@@ -46,11 +46,11 @@ class Subject:
         for name, kinds in columns.items():
             there = sorted(explicit.get(name, ()), key=repr)
             base = not _is_derived(program, name)
-            if rng.random() > (0.8 if base else 0.12):
+            if rng.random() > (0.9 if base else 0.12):
                 continue
             room = max(0, 14 - len(there)) if base else 2
-            going = rng.sample(there, min(len(there), rng.choice((0, 0, 1, 2, 5))))
-            coming = [self.row(rng, kinds) for _ in range(min(room, rng.choice((0, 1, 1, 2, 6))))]
+            going = rng.sample(there, min(len(there), rng.choice((0, 1, 1, 2, 5))))
+            coming = [self.row(rng, kinds) for _ in range(min(room, rng.choice((1, 1, 2, 3, 7))))]
             if rng.random() < 0.1:
                 going.append(self.row(rng, kinds))
             if going:
