@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from inspect import CO_GENERATOR
 from types import FrameType
 from typing import Any
@@ -24,19 +23,20 @@ FINALIZERS = ("__del__", "_removeHandlerRef")
 
 @dataclass
 class Sent:
-    """Whether the signal has been sent, and how many moments there were until then, or until the end."""
+    """Whether the signal was sent, how many moments there were until then, or until the end, and where it was.
+
+    `ended` if the work came to its end; then `result` is what it gave.
+    """
 
     moments: int = 0
     sent: bool = False
     where: str = ""
+    ended: bool = False
+    result: Any = field(default=None, repr=False)
 
 
-@contextmanager
-def interrupted(moment: int, files: tuple[str, ...] = ()) -> Iterator[Sent]:
-    """Send SIGINT at a moment, counted from 0; with `files`, only moments in files whose paths have one of these count.
-
-    Swallows the `KeyboardInterrupt`; whether it came can be seen from `Sent` only as far as the signal goes.
-    """
+def interrupted(work: Callable[[], Any], moment: int, files: tuple[str, ...] = ()) -> Sent:
+    """Do something, with SIGINT at a moment, counted from 0; `files`: only moments in paths with one of these count."""
     state = Sent()
 
     def look(frame: FrameType, event: str, _: Any) -> None:
@@ -58,10 +58,12 @@ def interrupted(moment: int, files: tuple[str, ...] = ()) -> Iterator[Sent]:
     try:
         sys.setprofile(look)
         try:
-            yield state
+            state.result = work()
+            state.ended = True
         finally:
             sys.setprofile(None)
     except KeyboardInterrupt:
         if not state.sent:
             raise
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, "the handler was not put back"
+    return state

@@ -37,7 +37,7 @@ from sempre.storage import blocks, pieces
 from tests.disks import FAST
 from tests.engine import STRATEGIES, Changes, Truth, compare, lists, table_rows, unhurried, updated
 from tests.inside import keeper_of
-from tests.interrupts import COMMITTING, interrupted
+from tests.interrupts import COMMITTING, Sent, interrupted
 from tests.oracle.naive import Facts, explicit_facts
 from tests.property.subjects import UNKNOWN, Subject, known_part, open_columns, subject
 from tests.property.texts import other_text
@@ -412,24 +412,26 @@ class StoreMachine(RuleBasedStateMachine):
         rng = self.dice(seed)
         change, before = self.change(rng), self.kept.now
         after = self.kept.after(change)
-        db, changes = self.opened, None
-        with interrupted(*self.moment(moment, committing)) as sent:
-            try:
-                changes = db.apply(insert=lists(change[0]), delete=lists(change[1]))
-            except sempre.StateError as error:
-                if error.diagnostics[0].code != "E609":
-                    raise
-        note(f"  {sent}")
+        db = self.opened
+        try:
+            sent = self.under(lambda: db.apply(insert=lists(change[0]), delete=lists(change[1])), moment, committing)
+        except sempre.StateError as error:
+            if error.diagnostics[0].code != "E609":
+                raise
+            return
         assert self.kept.epoch <= db.epoch <= self.kept.epoch + 1, sent
         if db.epoch > self.kept.epoch:
             self.kept.advance(after)
-        if changes is not None:
-            self.announced(changes, before, after, rng)
+        if sent.ended:
+            assert db.epoch == self.kept.epoch
+            self.announced(sent.result, before, after, rng)
         self.the_state_is_what_it_must_be()
 
-    @staticmethod
-    def moment(moment: int, committing: bool) -> tuple[int, tuple[str, ...]]:
-        return (moment, COMMITTING) if committing else (moment * 8, ())
+    def under(self, work: Callable[[], Any], moment: int, committing: bool) -> Sent:
+        """Do something under an interrupt: where epochs are committed, or anywhere."""
+        sent = interrupted(work, moment, COMMITTING) if committing else interrupted(work, moment * 8)
+        note(f"  {sent}")
+        return sent
 
     @rule(seed=SEEDS, moment=st.integers(0, 900), committing=st.booleans())
     def interrupt_a_question(self, seed: int, moment: int, committing: bool) -> None:
@@ -437,18 +439,18 @@ class StoreMachine(RuleBasedStateMachine):
         insert, delete = self.change(rng)
         db = self.opened
         name = rng.choice(sorted(self.kept.now.facts))
-        with interrupted(*self.moment(moment, committing)) as sent:
-            match rng.randrange(4):
-                case 0:
-                    db.whatif(insert=lists(insert), delete=lists(delete))
-                case 1:
-                    db.verify()
-                case 2:
-                    list(db[name])
-                case _:
-                    with db.at_epoch(self.kept.epoch) as past:
-                        list(past[name])
-        note(f"  {sent}")
+
+        def look_back() -> None:
+            with db.at_epoch(self.kept.epoch) as past:
+                list(past[name])
+
+        works: tuple[Callable[[], Any], ...] = (
+            lambda: db.whatif(insert=lists(insert), delete=lists(delete)),
+            db.verify,
+            lambda: list(db[name]),
+            look_back,
+        )
+        self.under(rng.choice(works), moment, committing)
 
     @rule(seed=SEEDS, moment=st.integers(0, 300), part=st.sampled_from(("close", "open", "vacuum", "migrate")))
     def interrupt_coming_and_going(self, seed: int, moment: int, part: str) -> None:
@@ -456,25 +458,18 @@ class StoreMachine(RuleBasedStateMachine):
         rng = self.dice(seed)
         self.settle()
         db, self.db = self.opened, None
-        files = COMMITTING if rng.random() < 0.5 else ()
-        moment = moment if files else moment * 10
+        committing = rng.random() < 0.5
         if part == "close":
-            with interrupted(moment % 40, files) as sent:
-                db.close()
-            note(f"  {sent}")
+            self.under(db.close, moment % 40, committing)
         db.close()
         match part:
             case "open":
-                with interrupted(moment, files) as sent:
-                    self.open(rng)
-                note(f"  {sent}")
+                self.under(lambda: self.open(rng), moment, committing)
                 self.leave()
             case "vacuum":
-                with interrupted(moment, files) as sent:
-                    vacuum(self.store, keep=rng.randint(1, 2))
-                note(f"  {sent}")
+                self.under(lambda: vacuum(self.store, keep=rng.randint(1, 2)), moment, committing)
             case "migrate" if self.subject.others:
-                self.interrupt_a_migration(moment, files, rng)
+                self.interrupt_a_migration(moment, committing, rng)
         gc.collect()
         self.open(rng)
         self.apply(seed)
@@ -484,12 +479,11 @@ class StoreMachine(RuleBasedStateMachine):
         if self.db is not None:
             self.db.close()
 
-    def interrupt_a_migration(self, moment: int, files: tuple[str, ...], rng: random.Random) -> None:
+    def interrupt_a_migration(self, moment: int, committing: bool, rng: random.Random) -> None:
         other, text = rng.choice(self.subject.others), self.text
         state, self.text = self.migrated(other), other
-        with interrupted(moment, files) as sent:
-            self.open(rng, migrate=True)
-        note(f"  {sent} migrating to\n{to_text(other)}")
+        note(f"  migrating to\n{to_text(other)}")
+        self.under(lambda: self.open(rng, migrate=True), moment, committing)
         self.leave()
         with sempre.Database.open(self.store) as fresh:
             epoch = fresh.epoch

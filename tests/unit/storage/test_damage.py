@@ -113,8 +113,7 @@ def test_closing_that_was_interrupted_closes_nothing_twice(whole: Path, tmp_path
     for moment in range(1_000):
         db = sempre.Database.open(whole)
         list(db["reach"])
-        with interrupted(moment, ("/sempre/storage/",)) as sent:
-            db.close()
+        sent = interrupted(db.close, moment, ("/sempre/storage/",))
         with (tmp_path / "others").open("w") as another:
             db.close()
             another.write("still open")
