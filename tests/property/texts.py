@@ -22,15 +22,20 @@ def other_text(program: s.Program, rng: random.Random) -> s.Program:
 
 
 def _copied(items: list[s.Item], rng: random.Random) -> list[s.Item]:
-    """Rules that were there several times are there once, and some are there twice."""
-    once = [item for number, item in enumerate(items) if item not in items[:number] or _adds_up(item)]
-    return once + [item for item in once if isinstance(item, s.Rule) and not _adds_up(item) and rng.random() < 0.1]
+    """Rules that were there several times are there once, and some are there twice.
 
+    Not those with an aggregate in the head, which would have its instances once more, nor those of inline relations,
+    of which those that read them would be others.
+    """
+    inline = {item.name for item in items if isinstance(item, s.RelationDecl) and "inline" in item.qualifiers}
 
-def _adds_up(item: s.Item) -> bool:
-    """Whether a second copy would derive something else: an aggregate in the head has its instances once more."""
-    heads = item.heads if isinstance(item, s.Rule) else ()
-    return any(isinstance(arg, s.HeadAggregate) for head in heads for arg in head.atom.args)
+    def is_free(item: s.Item) -> bool:
+        heads = [head.atom for head in item.heads] if isinstance(item, s.Rule) else []
+        adds_up = any(isinstance(arg, s.HeadAggregate) for head in heads for arg in head.args)
+        return bool(heads) and not adds_up and not inline & {head.relation for head in heads}
+
+    once = [item for number, item in enumerate(items) if item not in items[:number] or not is_free(item)]
+    return once + [item for item in once if is_free(item) and rng.random() < 0.1]
 
 
 def _renamed(rule: s.Rule, rng: random.Random) -> s.Rule:
