@@ -11,7 +11,7 @@ BUILD := build
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-spark test-classic test-connect test-quick test-slow check format bench bench-updates bench-modules bench-active lock clean
+.PHONY: help setup demo test test-core test-spark test-classic test-connect test-quick test-slow test-faults check format bench bench-updates bench-modules bench-active lock clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -46,6 +46,9 @@ test-quick: setup  ## a minute of tests, for every save
 
 test-slow: setup  ## the slow tests alone
 	$(BIN)/python -m pytest -q -m slow $(ARGS)
+
+test-faults: setup  ## signals, kills, full disks and damaged files for 15 minutes; ARGS='--minutes 2' for less
+	$(BIN)/python -m tests.faults $(ARGS)
 
 check: setup  ## linters and types
 	$(BIN)/ruff check .

@@ -101,7 +101,6 @@ def normal_relation(program: CheckedProgram, relation: Relation) -> Normal:
             sorted(relation.qualifiers - _HINTS),
             relation.location,
             relation.aggregate,
-            relation.limit,
         )
     )
 

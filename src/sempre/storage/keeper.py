@@ -73,23 +73,26 @@ class Files:
 
     def load(self, file: StoredFile) -> Any:
         """The content of a file, checked."""
-        handle = self._handles[file.path]
         try:
-            data = bytearray(os.fstat(handle).st_size)
-            view, at = memoryview(data), 0
-            while at < len(data):
-                got = os.preadv(handle, [view[at:]], at)
-                if not got:
-                    break
-                at += got
+            return self._store.checked(file, _content(self._handles[file.path]))
         except OSError as error:
             raise _cannot_read(str(self._store.path / file.path), error) from None
-        return self._store.checked(file, data[:at] if at < len(data) else data)
 
     def close(self) -> None:
-        for handle in self._handles.values():
-            os.close(handle)
-        self._handles.clear()
+        while self._handles:
+            # Forgotten first: after an interrupt in between, its number may be that of somebody else's file.
+            os.close(self._handles.popitem()[1])
+
+
+def _content(handle: int) -> bytearray:
+    data = bytearray(os.fstat(handle).st_size)
+    view, at = memoryview(data), 0
+    while at < len(data):
+        got = os.preadv(handle, [view[at:]], at)
+        if not got:
+            break
+        at += got
+    return data[:at] if at < len(data) else data
 
 
 def _cannot_read(path: str, error: OSError) -> StateError:

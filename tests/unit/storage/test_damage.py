@@ -12,6 +12,7 @@ import sempre
 from sempre.api.stores import check_files
 from sempre.cli import main
 from sempre.storage import blocks
+from tests.interrupts import interrupted
 
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)
@@ -90,6 +91,36 @@ def test_a_missing_file_is_named(whole: Path, tmp_path: Path) -> None:
         (store / name).unlink()
         with pytest.raises(sempre.StateError, match="is missing"):
             check_files(store)
+
+
+def test_a_file_that_cannot_be_read_is_named(whole: Path, tmp_path: Path) -> None:
+    """A folder in its place: it can be opened, and reading it fails, as it does on a broken disk."""
+    for name in files(whole):
+        if not name.startswith(("log/", "segments/", "programs/")):
+            continue
+        store = tmp_path / name.replace("/", "-")
+        shutil.copytree(whole, store)
+        (store / name).unlink()
+        (store / name).mkdir()
+        with pytest.raises(sempre.StateError, match="is a directory") as raised, sempre.Database.open(store) as db:
+            db.verify()
+        assert str(store / name) in str(raised.value)
+
+
+def test_closing_that_was_interrupted_closes_nothing_twice(whole: Path, tmp_path: Path) -> None:
+    """The number of a file that was closed may be that of another by then."""
+    closed = 0
+    for moment in range(1_000):
+        db = sempre.Database.open(whole)
+        list(db["reach"])
+        sent = interrupted(db.close, moment, ("/sempre/storage/",))
+        with (tmp_path / "others").open("w") as another:
+            db.close()
+            another.write("still open")
+        closed += sent.sent
+        if not sent.sent:
+            break
+    assert closed > 3
 
 
 def test_commands_exit_with_1_and_name_the_file(
