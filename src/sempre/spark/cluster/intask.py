@@ -34,6 +34,7 @@ from sempre.maintain.strategy import Work
 from sempre.modules.find import partition
 from sempre.modules.graph import Paths
 from sempre.modules.spec import Module
+from sempre.plan.faults import limited
 from sempre.spark.cluster.shares import Split
 from sempre.spark.cluster.values import from_arrow, kinds_of, names_of, table_of
 
@@ -261,7 +262,8 @@ class Closer:
         explicit, state = self._explicit, self._state
         # Indexes that the rounds ask for stay in the state: they serve the next share too.
         work = Work(self._program, self._backend, self._plans, {}, explicit, explicit, {}, _no_round, state)
-        outcome, _ = closed(work, stratum, first, modules=self._modules.get(stratum.index, ()))
+        with limited(self._program, (*stratum.nonrecursive, *stratum.recursive)):
+            outcome, _ = closed(work, stratum, first, modules=self._modules.get(stratum.index, ()))
         return outcome.versions
 
     def _shares_of(self, name: str, rows: RowSet) -> Shares:
