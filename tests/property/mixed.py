@@ -87,9 +87,10 @@ class Mixed:
         head = self._names(len(self.kinds))
         self.rules.append(f"r0({', '.join(head)}) :- seed({', '.join(head)}).")
         for number in range(count):
-            self._step((number + 1) % count, number)
+            # A long way around has nothing in it that facts could get stuck at.
+            self._step((number + 1) % count, number, 0 if count > max(FEW) else 0.5)
         for _ in range(1 + count // 2):  # shortcuts, so that hundreds of relations do not take hundreds of rounds
-            self._step(rng.randrange(count), rng.randrange(count))
+            self._step(rng.randrange(count), rng.randrange(count), 0.5)
         for _ in range(rng.randint(0, 2)):
             self._neighbors(rng.randrange(count), rng.randrange(count))
         if len(set(self.kinds)) == 1 and len(self.kinds) == 2 and count <= max(FEW) and not self.plain:
@@ -97,13 +98,13 @@ class Mixed:
             one, other = rng.randrange(count), rng.randrange(count)
             self.rules.append(f"r{one}({x}, {z}) :- r{one}({x}, {y}), r{other}({y}, {z}).")
 
-    def _step(self, target: int, source: int) -> None:
-        """A rule that derives one relation of the component from another, mostly as it is."""
+    def _step(self, target: int, source: int, decorated: float) -> None:
+        """A rule that derives one relation of the component from another, with or without something in its way."""
         names = self._names(len(self.kinds))
         head, body = list(names), [f"r{source}({', '.join(names)})"]
         if len(self.kinds) == 2 and self.kinds[0] == self.kinds[1] and self.rng.random() < 0.2:
             head.reverse()
-        if self.rng.random() < (0.1 if self.count > max(FEW) else 0.5):
+        if self.rng.random() < decorated:
             if self.plain:
                 body.append(self.rng.choice((f"!link({names[0]}, {names[0]})", f"!event({names[0]}, _, _)")))
             else:
