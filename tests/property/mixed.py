@@ -113,43 +113,30 @@ class Mixed:
         self.rules.append(f"r{target}({', '.join(head)}) :- {', '.join(body)}.")
 
     def _decorate(self, head: list[str], names: Sequence[str], body: list[str]) -> None:
-        first, kind = names[0], self.kinds[0]
-        fresh = f"{first}_n"
-        choices = [
-            lambda: (body.append(f"link({first}, {fresh})"), head.__setitem__(0, fresh)),
-            lambda: body.append(f"!link({first}, {first})"),
-            lambda: body.append(f"!(link({first}, {fresh}), link({fresh}, {first}))"),
-            lambda: (
-                body.append(f"!(event({first}, {fresh}, _), spot(_, {fresh}_m), event({first}, _, {fresh}_m))")
-                if self.bases["spot"][1] == self.bases["event"][2]
-                else body.append(f"!event({first}, _, _)")
-            ),
-        ]
+        """Puts one more condition into a body, or a step to another value."""
+        literals, target = self.rng.choice(self._decorations(names[0], self.kinds[0]))
+        body += literals
+        head[0] = target or head[0]
+
+    def _decorations(self, x: str, kind: str) -> list[tuple[list[str], str]]:
+        """Literals about `x`, and the value that takes the first place in the head, if another does."""
+        y = f"{x}_n"
+        same = self.bases["spot"][1] == self.bases["event"][2]
+        nested = f"!(event({x}, {y}, _), spot(_, {y}_m), event({x}, _, {y}_m))" if same else f"!event({x}, _, _)"
+        found = [([f"link({x}, {y})"], y), ([f"!link({x}, {x})"], ""), ([nested], "")]
+        found.append(([f"!(link({x}, {y}), link({y}, {x}))"], ""))
         if kind == "symbol":
-            choices += [
-                lambda: (
-                    body.extend((f'{fresh} = cat({first}, "a")', f"strlen({fresh}) < 4")),
-                    head.__setitem__(0, fresh),
-                ),
-                lambda: (body.append(f"{fresh} = substr({first}, 0, 1)"), head.__setitem__(0, fresh)),
-                lambda: body.append(f'contains("a", {first})'),
-                lambda: body.append(f'!match(".", {first})'),
-            ]
+            found += [([f'{y} = cat({x}, "a")', f"strlen({y}) < 4"], y), ([f"{y} = substr({x}, 0, 1)"], y)]
+            found += [([f'contains("a", {x})'], ""), ([f'!match(".", {x})'], "")]
         elif kind == RECORD:
-            choices += [
-                lambda: (body.append(f"{first} = [{fresh}, {fresh}_b]"), head.__setitem__(0, f"[{fresh}_b, {fresh}]")),
-                lambda: body.append(f"{first} != nil"),
-            ]
+            found += [([f"{x} = [{y}, {y}_b]"], f"[{y}_b, {y}]"), ([f"{x} != nil"], "")]
         elif kind == "number":
-            choices += [
-                lambda: (body.append(f"{fresh} = {first} % 3"), head.__setitem__(0, fresh)),
-                lambda: (body.append(f"{fresh} = max({first}, 2)"), head.__setitem__(0, fresh)),
-            ]
+            found += [([f"{y} = {x} % 3"], y), ([f"{y} = max({x}, 2)"], y)]
         elif kind == "unsigned":
-            choices.append(lambda: (body.append(f"{fresh} = {first} band 3"), head.__setitem__(0, fresh)))
+            found.append(([f"{y} = {x} band 3"], y))
         if kind in ORDERED:
-            choices.append(lambda: body.append(f"{first} {self.rng.choice(('<', '>=', '!='))} {_literal(kind)}"))
-        self.rng.choice(choices)()
+            found.append(([f"{x} {self.rng.choice(('<', '>=', '!='))} {_literal(kind)}"], ""))
+        return found
 
     def _neighbors(self, target: int, source: int) -> None:
         """One step to the next event, within a group or among all spots, inside of the recursion."""
