@@ -18,7 +18,7 @@ import numpy as np
 
 from sempre.active.engine import ActiveEngine
 from sempre.analysis.model import Kind, Relation, Stratum
-from sempre.engine import Engine, Snapshot, standing
+from sempre.engine import Engine, standing
 from sempre.maintain.auto import Chosen
 from sempre.maintain.dredc import Counters, count_nonrecursive, count_recursive
 from sempre.maintain.iterations import ByIteration, Level, Levels
@@ -30,7 +30,7 @@ from sempre.maintain.states import Below
 from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work
 from sempre.modules.spec import Module
 from sempre.places import DRIVER, place_of
-from sempre.plan.backend import Counted, Rows
+from sempre.plan.backend import Counted, Rows, Version
 from sempre.plan.ops import Neighbors
 from sempre.results import Decoder
 
@@ -182,10 +182,15 @@ class _Comparison:
                 for sets in (snapshot.versions, snapshot.explicit)
             )
             snapshot = replace(snapshot, versions=versions, explicit=explicit)
-        again = _Plain(engine.program, engine.backend, "recompute", modules=_sorting(engine))
+        again = _Plain(
+            engine.program, engine.backend, "recompute", modules=_sorting(engine), deferred=engine.deferred
+        )  # fmt: skip
         again.apply({name: version.rows() for name, version in snapshot.explicit.items() if len(version)}, {})
         for name in engine.program.relations:
-            self._facts(name, snapshot, again.snapshot)
+            self._facts(name, snapshot.versions[name], again.snapshot.versions[name])
+        # What is evaluated on demand is compared where somebody has asked for it.
+        for name, version in list(snapshot.demanded.items()):
+            self._facts(name, version, again.version(name))
         work = standing(again, again.snapshot)
         for stratum in engine.program.strata:
             memory = Deferred.settled(snapshot.memories.get(stratum.index))
@@ -204,8 +209,8 @@ class _Comparison:
         facts = sum(map(len, snapshot.versions.values()))
         return Verification(self._found, len(engine.program.relations), facts, self._counters)
 
-    def _facts(self, name: str, snapshot: Snapshot, again: Snapshot) -> None:
-        difference, have, want = self._backend.difference, snapshot.versions[name], again.versions[name]
+    def _facts(self, name: str, have: Version, want: Version) -> None:
+        difference = self._backend.difference
         for what, verb, rows in (
             ("missing", "lacks", difference(want.rows(), have)),
             ("unexpected", "should not have", difference(have.rows(), want)),

@@ -12,6 +12,7 @@ from sempre.kernel.join import distinct
 from sempre.maintain import seminaive, update
 from sempre.network.node import Message
 from sempre.network.wire import WireError, encode
+from tests.inside import engine_of
 
 CROSS = ".decl a(x: number)\n.decl r(x: number)\nr(1) :- a(_), a(_), a(_), a(_).\n"
 OTHER_COLUMN = """
@@ -129,3 +130,20 @@ def test_more_relations_than_the_wire_has_numbers() -> None:
     numbers = {"r": 1 << 16}
     with pytest.raises(WireError, match="cannot be written"):
         encode(Message("a", "b", 1, ((1, "r", (1,), None, None),)), numbers)
+
+
+def test_verify_looks_at_what_was_asked_for() -> None:
+    text = """
+    .decl ev(t: number)
+    .decl between(x: number, y: number)
+    .decl next(x: number, y: number)
+    between(x, y) :- ev(x), ev(z), ev(y), x < z, z < y.
+    next(x, y) :- ev(x), ev(y), x < y, !between(x, y).
+    """
+    with sempre.Database(text) as db:
+        db.apply(insert={"ev": [(1,), (2,), (4,)]})
+        assert list(db["between"]) == [(1, 4)]
+        assert db.verify().ok
+        snapshot = engine_of(db).snapshot
+        snapshot.demanded["between"] = snapshot.versions["next"]
+        assert {difference.relation for difference in db.verify().differences} == {"between"}
