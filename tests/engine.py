@@ -71,12 +71,17 @@ def truths(program: s.Program, epochs: list[Changes]) -> list[Truth]:
 
 
 def check_epochs(
-    program: s.Program, epochs: list[Changes], strategy: str, expected: list[Truth] | None = None, **options: Any
+    program: s.Program,
+    epochs: list[Changes],
+    strategy: str,
+    expected: list[Truth] | None = None,
+    verifying: bool = False,
+    **options: Any,
 ) -> int:
     """Applies the epochs; after each, every relation, change set and counter must equal the oracle's.
 
-    Returns how many counters of facts were compared. `expected` spares asking the oracle again, `options` are those of
-    the database.
+    Returns how many counters of facts were compared. `expected` spares asking the oracle again, `verifying` asks the
+    database as well whether it is right, `options` are those of the database.
     """
     expected = expected or truths(program, epochs)
     compared = 0
@@ -88,6 +93,7 @@ def check_epochs(
             where = f"after epoch {number}: insert {insert}, delete {delete}\n{to_text(program)}"
             compare(db, after, where)
             compared += check_memories(db, expected[number], where)
+            assert not verifying or db.verify().ok, f"verify() {where}"
             for name in after:
                 added, removed = (table_rows(db, name, side[name]) for side in (changes.added, changes.removed))
                 assert added == after[name] - before[name], f"{name} added {where}"

@@ -29,6 +29,7 @@ from sempre.modules.sequences import shown
 from sempre.modules.spec import Module
 from sempre.places import CLUSTER, DRIVER, Places, TooLarge, Works, place_of
 from sempre.plan.backend import Backend, Rows, Version
+from sempre.plan.faults import limited
 from sempre.plan.ops import Neighbors, relations_of
 
 STRATEGIES: dict[str, Strategy] = {
@@ -225,7 +226,8 @@ class Engine:
         known = {read: self.places.bring(read, snapshot.versions[read], at) for read in relations_of(rule.body)}
         explicit = {name: self.places.bring(name, snapshot.explicit[name], at)}
         work = Work(self.program, self.backend, self.plans, {}, explicit, explicit, {}, _no_round, known)
-        return materialize(work, Stratum(-1, (name,), (rule,), ())).versions[name]
+        with limited(self.program, (rule,)):
+            return materialize(work, Stratum(-1, (name,), (rule,), ())).versions[name]
 
     def apply(
         self,
@@ -388,7 +390,8 @@ class Engine:
             guard = observer if larger is None else places.guard(stratum, works, observer)
             work = works.at(place, stratum, guard)
             try:
-                outcome = self._run(work, stratum, before, home in (None, place))
+                with limited(self.program, (*stratum.nonrecursive, *stratum.recursive)):
+                    outcome = self._run(work, stratum, before, home in (None, place))
                 break
             except TooLarge as reason:
                 assert larger is not None

@@ -1,7 +1,9 @@
 """Is the state what a run from scratch would give? Facts, and whatever strategies have counted.
 
 The explicit facts are evaluated again, on the same backend so that codes mean the same, and compared with the
-snapshot. Counters are counted again from the recomputed facts.
+snapshot. The run from scratch takes another way than updates do, so that it does not repeat their errors: rounds of
+arrays, without walks and without modules. Neighbors are sorted by the values they stand for. Counters are counted again
+from the recomputed facts.
 """
 
 from __future__ import annotations
@@ -9,20 +11,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sempre.active.engine import ActiveEngine
-from sempre.analysis.model import Relation, Stratum
-from sempre.engine import Engine, Snapshot, standing
+from sempre.analysis.model import Kind, Relation, Stratum
+from sempre.engine import Engine, standing
 from sempre.maintain.auto import Chosen
 from sempre.maintain.dredc import Counters, count_nonrecursive, count_recursive
 from sempre.maintain.iterations import ByIteration, Level, Levels
 from sempre.maintain.modular import Exchange, Partitioned
 from sempre.maintain.ranked import Ranks, ungrounded_facts
+from sempre.maintain.recompute import Recompute
+from sempre.maintain.sequence import Sequence
 from sempre.maintain.states import Below
-from sempre.maintain.strategy import Deferred, Work
-from sempre.places import place_of
-from sempre.plan.backend import Counted, Rows
+from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work
+from sempre.modules.spec import Module
+from sempre.places import DRIVER, place_of
+from sempre.plan.backend import Counted, Rows, Version
+from sempre.plan.ops import Neighbors
 from sempre.results import Decoder
 
 if TYPE_CHECKING:
@@ -111,6 +120,50 @@ def _verify_chains(engine: ActiveEngine, decoder: Decoder) -> Verification:
     return Verification(found, len(engine.program.relations), facts, engine.timeline.records)
 
 
+class _Plain(Engine):
+    """An engine that evaluates everything the plain way."""
+
+    def strategy_of(self, stratum: Stratum, place: str = DRIVER) -> Strategy:
+        order = self._order(stratum)
+        if order is None:
+            return Recompute(walking=False)
+        return _Sorted(order) if self.backend.has_modules else Sequence(order)
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """Neighbors by sorting plain values; by their own rule they would take quadratic time."""
+
+    order: Neighbors
+    name: str = "sorted"
+
+    def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
+        backend, order, name = work.backend, self.order, self.order.relation
+        columns = backend.columns(work.new[order.source].rows())
+        values = _values(columns[order.column], order.kind)
+        placed = np.flatnonzero(values == values)  # a NaN stands next to nobody
+        groups = [columns[group][placed].tolist() for group in order.groups]
+        # The codes go along: equal values have equal codes.
+        ranked = sorted({*zip(*groups, values[placed].tolist(), columns[order.column][placed].tolist(), strict=True)})
+        pairs = [(*a[:-2], a[-1], b[-1]) for a, b in pairwise(ranked) if a[:-2] == b[:-2]]
+        found = np.array(pairs, np.int64).reshape(len(pairs), len(order.groups) + 2)
+        rows = backend.collect(name, [[np.ascontiguousarray(column) for column in found.T]], None)
+        nothing = backend.empty(name)
+        return Outcome({name: nothing.adding(rows)}, {name: Change(rows, nothing.rows())}, None, 1)
+
+    def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
+        raise AssertionError("there is one epoch")
+
+
+def _values(codes: Any, kind: Kind) -> Any:
+    """What codes of a sorted column stand for."""
+    return codes.view({Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}.get(kind, np.int64))
+
+
+def _sorting(engine: Engine) -> dict[int, tuple[Module, ...]]:
+    return {index: found for index, found in engine.modules.items() if found[0].order is not None}
+
+
 class _Comparison:
     def __init__(self, engine: Engine, decoder: Decoder) -> None:
         self._engine = engine
@@ -129,12 +182,15 @@ class _Comparison:
                 for sets in (snapshot.versions, snapshot.explicit)
             )
             snapshot = replace(snapshot, versions=versions, explicit=explicit)
-        # Neighbors by their own rule would take quadratic time; sorting again shares nothing with an update.
-        sorting = {index: found for index, found in engine.modules.items() if found[0].order is not None}
-        again = Engine(engine.program, engine.backend, "recompute", modules=sorting)
+        again = _Plain(
+            engine.program, engine.backend, "recompute", modules=_sorting(engine), deferred=engine.deferred
+        )  # fmt: skip
         again.apply({name: version.rows() for name, version in snapshot.explicit.items() if len(version)}, {})
         for name in engine.program.relations:
-            self._facts(name, snapshot, again.snapshot)
+            self._facts(name, snapshot.versions[name], again.snapshot.versions[name])
+        # What is evaluated on demand is compared where somebody has asked for it.
+        for name, version in list(snapshot.demanded.items()):
+            self._facts(name, version, again.version(name))
         work = standing(again, again.snapshot)
         for stratum in engine.program.strata:
             memory = Deferred.settled(snapshot.memories.get(stratum.index))
@@ -153,8 +209,8 @@ class _Comparison:
         facts = sum(map(len, snapshot.versions.values()))
         return Verification(self._found, len(engine.program.relations), facts, self._counters)
 
-    def _facts(self, name: str, snapshot: Snapshot, again: Snapshot) -> None:
-        difference, have, want = self._backend.difference, snapshot.versions[name], again.versions[name]
+    def _facts(self, name: str, have: Version, want: Version) -> None:
+        difference = self._backend.difference
         for what, verb, rows in (
             ("missing", "lacks", difference(want.rows(), have)),
             ("unexpected", "should not have", difference(have.rows(), want)),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Iterable, Mapping
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sempre
 from sempre.analysis.model import Kind
-from sempre.spark.cluster.intask import Closer
+from sempre.spark.cluster import intask
+from sempre.spark.cluster.intask import Closer, Pass
 from sempre.spark.cluster.shares import Split, decide
 from sempre.spark.cluster.values import kinds_of, table_of
 from tests.engine import database
@@ -168,6 +172,66 @@ def test_random_cases() -> None:
     assert sum(split.parts == 1 for split in splits) > 5
     relations = [relation for split in splits for relation in split.program.relations.values()]
     assert any(Kind.RECORD in relation.kinds for relation in relations)
+
+
+def check_pass(
+    split: Split, inputs: Mapping[str, pa.Table], db: sempre.Database, own: tuple[str, ...], at: Path
+) -> None:
+    """All shares as tasks of one worker do them, which has done those of other passes before, in the same folders."""
+    copies, targets = ({name: at / kind / name for name in names} for kind, names in (("in", inputs), ("out", own)))
+    for folder in (*copies.values(), *targets.values()):
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.iterdir():
+            left.unlink()
+    for name, table in inputs.items():
+        pq.write_table(table, copies[name] / "rows.parquet")
+    run = Pass(split, {n: str(p) for n, p in copies.items()}, {n: str(p) for n, p in targets.items()})
+    for share in range(split.parts):
+        task: Pass = pickle.loads(pickle.dumps(run))
+        batch = pa.RecordBatch.from_pydict({"id": [share]})
+        for report in task(iter([batch])):
+            assert sum(report.column("rows").to_pylist()) >= 0
+    for name in own:
+        found = [row for file in targets[name].iterdir() for row in rows_of(pq.read_table(file))]
+        wanted = rows_of(plain_table(db, name, engine_of(db).version(name).rows()))
+        assert sorted(found) == sorted(wanted)
+
+
+def wrong_passes(folder: Path) -> int:
+    """How many random programs come out wrong when one worker closes one after the other."""
+    wrong = 0
+    for seed in range(CASES):
+        case = random_case(random.Random(7_000_000 + seed))
+        with database(case.program, "recompute") as db:
+            db.apply(insert=case.facts)
+            program = engine_of(db).program
+            for stratum in program.strata:
+                split = decide(program, stratum, {}, PARTS)
+                if split is not None and not split.seeded:
+                    inputs = inputs_of(db, split, stratum.relations)
+                    try:
+                        check_pass(split, inputs, db, stratum.relations, folder)
+                    except (AssertionError, KeyError):
+                        wrong += 1
+    return wrong
+
+
+def test_one_worker_does_many_passes(tmp_path: Path) -> None:
+    assert wrong_passes(tmp_path) == 0
+
+
+def test_a_worker_that_mistakes_one_pass_for_another_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, Closer] = {}
+
+    def by_names(run: Pass) -> Closer:
+        token = repr((run.split.reason, run.split.stratum.relations, sorted(run.copies.items())))
+        if token not in kept:
+            kept.clear()
+            kept[token] = Closer(run.split, {n: pq.read_table(p, partitioning=None) for n, p in run.copies.items()})
+        return kept[token]
+
+    monkeypatch.setattr(intask, "closer_for", by_names)
+    assert wrong_passes(tmp_path) > 0
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

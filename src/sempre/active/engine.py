@@ -20,9 +20,12 @@ from sempre.active.timeline import Phases, Timeline, one_phase
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import InternalError
 from sempre.engine import Changing, EpochResult, Progress, Snapshot, StratumReport, normalized
+from sempre.kernel.functors import Fault
+from sempre.kernel.limits import Limit
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change
 from sempre.plan.backend import Backend, Rows, Version
+from sempre.plan.faults import limited
 from sempre.results import Decoder
 
 # A run that needs more cycles than this is taken for one that never ends, unless the user says otherwise.
@@ -70,7 +73,7 @@ class ActiveEpoch:
 
 
 class _Reporting:
-    """Turns a run without end into an error that names the facts."""
+    """Turns a run without end into an error that names the facts, and faults of the kernel into errors."""
 
     def __init__(self, engine: ActiveEngine) -> None:
         self._engine = engine
@@ -81,6 +84,9 @@ class _Reporting:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Endless):
             raise report(self._engine.program, self._engine.decoder, error) from None
+        if isinstance(error, Fault | Limit):
+            with limited(self._engine.program, self._engine.program.rules):
+                raise error
 
 
 @dataclass(slots=True)

@@ -109,7 +109,7 @@ def totals(layout: Packing, keys: Keys, weights: join.Weights, kind: str, operan
     order = np.argsort(groups, kind="stable")
     starts = join.group_starts(groups[order])
     if kind == "count":
-        result = np.add.reduceat(weights[order], starts)
+        result = join.added(weights[order], starts)
     else:
         result = weighted_sums(columns[column][order], weights[order], starts, operand)
     grouped = [c[order[starts]] if index != column else result for index, c in enumerate(columns)]

@@ -41,6 +41,7 @@ from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import Order, RowSet, Trace, View
 from sempre.kernel.values import Values
 from sempre.plan.domains import domains
+from sempre.plan.faults import located
 from sempre.plan.ops import Distinct, Neighbors, Plan, Probe
 
 # Rows of the first step that one task takes; below PARALLEL_ROWS a second thread costs more than it saves.
@@ -426,7 +427,8 @@ class LocalBackend:
     def totals(self, relation: str, counted: Counted) -> RowSet:
         """One row per group of a relation that keeps the `sum` or `count`."""
         kind, column, operand = self._aggregate(relation)
-        return best.totals(counted.packing, counted.keys, counted.weights, kind, operand, column)
+        with located(self.program, [rule for rule in self.program.rules if rule.relation == relation]):
+            return best.totals(counted.packing, counted.keys, counted.weights, kind, operand, column)
 
     def _aggregate(self, relation: str) -> tuple[str, int, str]:
         declared = self.program.relations[relation]
@@ -439,17 +441,11 @@ class LocalBackend:
         return trace.packing if trace.size else self.empty(relation).packing
 
     def _run(self, prepared: Prepared, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
-        try:
+        with located(self.program, (prepared.plan.rule,)):
             if prepared.scan is None:
                 prepared.pipeline.run(Bindings.unit(counted), views, sink)
             else:
                 self._run_slices(prepared, views, sink, counted)
-        except Fault as fault:
-            rule = prepared.plan.rule
-            raise DataError(
-                Diagnostic("E510", f"{fault}", rule.span, detail=f"while evaluating: {rule.text}"),
-                self.program.sources,
-            ) from None
 
     def _run_slices(self, prepared: Prepared, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
         assert prepared.scan is not None

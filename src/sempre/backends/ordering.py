@@ -62,9 +62,11 @@ class Ordering:
     def around(self, rows: RowSet) -> RowSet:
         """Neighbors of which one has the group and value of some row, or between which it would stand."""
         columns = _sortable(rows.columns(), self._order)
-        # Beyond the fields there are no values: whatever stands there has nobody on one side of it.
-        fits = within(columns, self._packing.fields)
-        prefix = [columns[column][fits] for column in (*self._order.groups, self._order.column)]
+        leading = (*self._order.groups, self._order.column)
+        # Beyond the fields there are no values: whatever stands there has nobody on one side of it. The other columns
+        # say nothing about where a row stands, so they may hold what this ordering has no room for.
+        fits = within([columns[at] for at in leading], [self._packing.fields[at] for at in leading])
+        prefix = [columns[at][fits] for at in leading]
         lows, highs = (np.unique(keys) for keys in self._packing.bounds(prefix, prefix[-1].size))
         own = self._values(lows)
         has_same, same = self._blocks.after(lows, inclusive=True)

@@ -233,7 +233,7 @@ class _ProbeRunner:
         hits = self.hits(rows, view, prefix)
         kept = rows.keep(hits > 0, self._live)
         if rows.weights is not None and not self._exact and kept.size:
-            weights = rows.weights * hits
+            weights = join.multiplied(rows.weights, hits)
             kept = Bindings(kept.size, kept.columns, kept.fields, weights[hits > 0])
         return kept
 

@@ -27,7 +27,6 @@ INSERT, DELETE = 0, 1
 MORE, OVERFLOW = 1, 2
 TABLE_BITS = 17
 BUDGET = 1 << 15
-MAX_SLOTS = 60
 
 
 class NotWalkable(Exception):
@@ -47,8 +46,7 @@ def is_walkable(plan: Plan, own: frozenset[str]) -> bool:
     """Whether the shape of a plan can be walked."""
     first, *rest = plan.steps
     plain = isinstance(first, Probe) and first.read is Read.ONLY and first.relation in own
-    names = {name for step in plan.steps for name in step.live}
-    return plain and len(names) < MAX_SLOTS and all(map(_plain, plan.head)) and all(_walkable(s, own) for s in rest)
+    return plain and all(map(_plain, plan.head)) and all(_walkable(s, own) for s in rest)
 
 
 def _plain(expr: Expr) -> bool:
@@ -83,6 +81,7 @@ class _Writer:
     parts: list[tuple[int, int, int, int]] = field(default_factory=list)
     runs: list[tuple[int, int]] = field(default_factory=list)
     slots: dict[str, int] = field(default_factory=dict)
+    most_slots: int = 0
     _known: dict[tuple[int, Order], tuple[int, Packing]] = field(default_factory=dict)
 
     def source(self, view: View, order: Order) -> tuple[int, Packing]:
@@ -139,6 +138,7 @@ class _Writer:
     def plan(self, plan: Plan, relations: Sequence[str], targets: Mapping[str, Packing]) -> tuple[int, int]:
         """Write one plan; returns its first and last instruction."""
         first = len(self.starts)
+        self.slots = {}  # plans run one after the other: each has all slots to itself
         scan, *rest = plan.steps
         assert isinstance(scan, Probe)
         self._scan(scan, targets[scan.relation])
@@ -147,6 +147,7 @@ class _Writer:
         target = targets[plan.relation]
         columns = [self._placed(arg, target, column) for column, arg in enumerate(plan.head)]
         self.emit(EMIT, relations.index(plan.relation), len(columns), *(n for column in columns for n in column))
+        self.most_slots = max(self.most_slots, len(self.slots))
         return first, len(self.starts) - 1
 
     def _scan(self, scan: Probe, layout: Packing) -> None:
@@ -237,7 +238,7 @@ def walk(
         keys, owners, _table(rows, 3), np.array(writer.starts, np.int64), np.array(writer.code, np.int64),
         _table(writer.sources, 2), _table(writer.parts, 4), _table(writer.runs, 2),
         np.array([source for source, _ in shown], np.int64), tallies, ranges,
-        INSERT if deleting is None else DELETE, TABLE_BITS, BUDGET,
+        writer.most_slots, INSERT if deleting is None else DELETE, TABLE_BITS, BUDGET,
     )  # fmt: skip
     status, done, joined, joined_of, counted, counted_of, counts = result
     if status == OVERFLOW:

@@ -1,6 +1,7 @@
 """Directed graphs as arrays of edges: components, levels, and the edges at a set of nodes.
 
-Nodes are 0..n-1; an edge is one integer, tail before head, so that sorted edges are grouped by tail.
+Nodes are 0..n-1, with n up to `limits.MOST_NODES`; an edge is one integer, tail before head, so that sorted edges are
+grouped by tail.
 """
 
 from __future__ import annotations
@@ -126,7 +127,8 @@ def _strong(n: int, tails: Nodes, heads: Nodes) -> Nodes:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    graph = csr_array((np.ones(tails.size, np.int8), (tails, heads)), shape=(n, n))
+    # Equal edges are added up: as truth values they cannot overflow.
+    graph = csr_array((np.ones(tails.size, np.bool_), (tails, heads)), shape=(n, n))
     _, labels = connected_components(graph, connection="strong")
     first = np.empty(n, np.int64)
     first[labels[::-1]] = np.arange(n)[::-1]

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sempre.kernel import compiled
-from sempre.kernel.layout import Column, Keys
+from sempre.kernel.layout import INT64_MAX, INT64_MIN, Column, Keys
+from sempre.kernel.limits import uncountable
 
 Rows: TypeAlias = NDArray[np.intp]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -42,9 +43,34 @@ def consolidate(keys: Keys, weights: Weights) -> tuple[Keys, Weights]:
     order = np.argsort(keys, kind="stable")
     keys, weights = keys[order], weights[order]
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    sums = np.add.reduceat(weights, starts)
+    sums = added(weights, starts)
     keep = sums != 0
     return keys[starts][keep], sums[keep]
+
+
+def added(weights: Weights, starts: Rows) -> Weights:
+    """The sum of every stretch that begins at one of `starts`; raises `Limit` where one does not fit."""
+    if magnitude(weights) * weights.size <= INT64_MAX:
+        return np.asarray(np.add.reduceat(weights, starts, dtype=np.int64))
+    return _exact(np.add.reduceat(weights.astype(object), starts))
+
+
+def multiplied(weights: Weights, times: Column) -> Weights:
+    """Weights, each a number of times; raises `Limit` where one does not fit."""
+    if magnitude(weights) * magnitude(times) <= INT64_MAX:
+        return weights * times
+    return _exact(weights.astype(object) * times.astype(object))
+
+
+def magnitude(weights: Weights) -> int:
+    """The greatest absolute value."""
+    return max(int(weights.max()), -int(weights.min())) if weights.size else 0
+
+
+def _exact(numbers: NDArray[np.object_]) -> Weights:
+    if not all(INT64_MIN <= number <= INT64_MAX for number in numbers):
+        raise uncountable()
+    return numbers.astype(np.int64)
 
 
 def tally(keys: Keys) -> tuple[Keys, Weights]:

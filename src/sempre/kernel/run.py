@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sempre.kernel import compiled
 from sempre.kernel.join import Mask, Rows
 from sempre.kernel.layout import INT64_MAX, Keys
+from sempre.kernel.limits import MOST_DIRECTORY_KEYS
 
 # Keys per bucket of the directory, as a power of two.
 BUCKET_BITS = 2
@@ -42,7 +43,7 @@ class Run:
 
     def _loops(self, probes: int) -> Any:
         """The compiled loops, with the directory ready, or None."""
-        if self.keys.dtype != np.int64:
+        if self.keys.dtype != np.int64 or self.size > MOST_DIRECTORY_KEYS:
             return None
         loops = compiled.loops(probes)
         if loops is None or self._directory is not None:

@@ -67,7 +67,11 @@ class Tally:
     def _pushed(self, change: Counted) -> Tally:
         keys, weights = change.keys, change.weights
         runs = self._runs
-        while runs and (runs[-1][0].size <= MERGE_RATIO * keys.size or runs[-1][0].size + keys.size <= SMALL_RUN):
+        # Numbers that need eight bytes are kept in one run: the sum over several might not fit eight bytes.
+        whole = _narrow(weights).itemsize == 8 or any(held.itemsize == 8 for _, held in runs)
+        while runs and (
+            whole or runs[-1][0].size <= MERGE_RATIO * keys.size or runs[-1][0].size + keys.size <= SMALL_RUN
+        ):
             run, held = runs[-1]
             runs = runs[:-1]
             keys, weights = join.consolidate(np.concatenate((run.keys, keys)), np.concatenate((held, weights)))
@@ -98,14 +102,17 @@ class Tally:
         return found
 
     def of_columns(self, columns: Sequence[Column], size: int) -> join.Weights:
-        """The number of each row, given by columns that all fit; the rows may repeat and come in any order."""
+        """The number of each row, given by columns; the rows may repeat and come in any order."""
         found = np.zeros(size, np.int64)
-        keys = self.packing.pack(columns, size)
+        at = np.flatnonzero(within(columns, self.packing.fields)) if columns else np.arange(size)
+        if at.size < size:
+            columns = [column[at] for column in columns]
+        keys = self.packing.pack(columns, at.size)
         for run, weights in self._runs:
             positions = run.find(keys)
             hit = np.flatnonzero(positions >= 0)
             if hit.size:
-                found[hit] += weights.take(positions[hit])
+                found[at[hit]] += weights.take(positions[hit])
         return found
 
     def between(self, low: Keys, high: Keys) -> join.Weights:
@@ -116,9 +123,12 @@ class Tally:
             hits = stops - starts
             found = int(hits.sum())
             if found:
+                ends = hits.cumsum()
                 at = np.arange(low.size).repeat(hits)
-                positions = np.arange(found) + (starts - hits.cumsum() + hits).take(at)
-                total += np.bincount(at, weights.take(positions), minlength=low.size).astype(np.int64)
+                positions = np.arange(found) + (starts - ends + hits).take(at)
+                # Running sums as integers: floats would round what lies beyond 53 bits.
+                running = np.concatenate(([0], weights.take(positions).cumsum(dtype=np.int64)))
+                total += running[ends] - running[ends - hits]
         return total
 
     @property

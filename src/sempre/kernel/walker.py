@@ -35,7 +35,6 @@ INSERT, DELETE = 0, 1
 DONE, MORE, OVERFLOW = 0, 1, 2
 # How a touched fact stands: not decided, joined the walk, stays as it is.
 _OPEN, _JOINED, _SETTLED = 0, 1, 2
-SLOTS = 64
 
 
 @intrinsic
@@ -162,7 +161,7 @@ def _compares(operator: int, left: int, right: int) -> bool:
 
 
 @_loop
-def _slot_of(table_key: Ints, table_relation: NDArray[np.int8], key: int, relation: int) -> int:
+def _slot_of(table_key: Ints, table_relation: Ints, key: int, relation: int) -> int:
     """Where a fact is in the table, or the free place where it belongs."""
     mask = table_key.size - 1
     at = ((key * 0x9E3779B97F4A7C1 + relation * 0x1F123BB5) >> 7) & mask
@@ -185,6 +184,7 @@ def walk(
     present: Ints,
     tallies: Ints,
     tally_ranges: Ints,
+    variables: int,
     mode: int,
     bits: int,
     budget: int,
@@ -192,13 +192,13 @@ def walk(
     """Follow the plans from the front.
 
     `plans` has (relation of the pivot, first instruction, last) each; `present` the source of every relation as it
-    stands without the front. Inserting, a derived fact joins when it is not present; deleting, when it is present and
-    its tally is zero. Returns a status, how many joined facts were followed, the facts that joined (the front first)
-    and, of all facts derived, by how many instances.
+    stands without the front; `variables` is how many slots the code uses. Inserting, a derived fact joins when it is
+    not present; deleting, when it is present and its tally is zero. Returns a status, how many joined facts were
+    followed, the facts that joined (the front first) and, of all facts derived, by how many instances.
     """
     capacity = 1 << bits
     table_key = np.zeros(capacity, np.int64)
-    table_relation = np.full(capacity, -1, np.int8)
+    table_relation = np.full(capacity, -1, np.int64)
     table_count = np.zeros(capacity, np.int64)
     table_state = np.zeros(capacity, np.int8)
     work_key = np.empty(capacity, np.int64)
@@ -216,7 +216,7 @@ def walk(
         table_key[at] = front_key[i]
         table_relation[at] = front_relation[i]
         table_state[at] = _JOINED
-    slots = np.zeros(SLOTS, np.int64)
+    slots = np.zeros(variables, np.int64)
     depth = starts.size
     it_part = np.zeros(depth, np.int64)
     it_run = np.zeros(depth, np.int64)
@@ -348,7 +348,7 @@ def walk(
         work_key[:size].copy(),
         work_relation[:size].copy(),
         table_key[counted],
-        table_relation[counted].astype(np.int64),
+        table_relation[counted],
         table_count[counted],
     )
 
@@ -359,4 +359,4 @@ def warm() -> None:
     pairs = np.zeros((0, 2), np.int64)
     quads = np.zeros((0, 4), np.int64)
     triples = np.zeros((0, 3), np.int64)
-    walk(none, none, triples, none, none, pairs, quads, pairs, none, quads, pairs, INSERT, 4, 1)
+    walk(none, none, triples, none, none, pairs, quads, pairs, none, quads, pairs, 0, INSERT, 4, 1)

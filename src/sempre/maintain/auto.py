@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sempre.analysis.model import Stratum
+from sempre.kernel.limits import Limit
 from sempre.maintain.dredc import DRedC
 from sempre.maintain.modular import is_certain
 from sempre.maintain.ranked import Ranked, ranks_of
@@ -81,6 +82,9 @@ class Auto:
         guard = work.on_round = _Guard(work, size, memory.full_seconds)
         try:
             outcome = memory.strategy.update(work, stratum, memory.memory)
+        except Limit as limit:
+            work.on_round = observe
+            return self._again(work, stratum, memory, str(limit))
         except Abandoned as reason:
             work.on_round = observe
             return self._again(work, stratum, memory, str(reason), counting=changed <= FEW_ROWS)

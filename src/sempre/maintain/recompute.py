@@ -15,12 +15,15 @@ from sempre.plan.backend import Rows
 
 
 class Recompute:
-    """Evaluates the stratum again and compares."""
+    """Evaluates the stratum again and compares; without `walking`, by rounds of arrays alone."""
 
     name = "recompute"
 
+    def __init__(self, walking: bool = True) -> None:
+        self._walking = walking
+
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
-        outcome, _ = materialize_with(work, stratum, modules=work.modules.get(stratum.index, ()))
+        outcome, _ = materialize_with(work, stratum, self._walking, work.modules.get(stratum.index, ()))
         return replace(outcome, memory=None)
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sempre.kernel.graphs import HEAD_BITS, HEAD_MASK, Edges, Mask, Nodes, edges_of, reversed_edges
 from sempre.kernel.join import distinct
+from sempre.kernel.limits import check_nodes
 from sempre.kernel.reach import Components, Matrix, Pairs, Reach, Search
 from sempre.modules.spec import Automaton, Module, closure
 
@@ -156,6 +157,7 @@ def _edges(paths: Automaton, numbers: _Numbers, facts: Mapping[str, Facts]) -> E
     """The edges of some facts, whose values are numbered if they were not; in no order, and some more than once."""
     states = paths.states
     numbers.take([column for columns in facts.values() for column in columns])
+    check_nodes(len(numbers) * states)
     numbered = {
         letter: (numbers.known(tails) * states, numbers.known(heads) * states)
         for letter, (tails, heads) in facts.items()

@@ -75,7 +75,17 @@ def update_size(update: tuple[Any, ...]) -> int:
 
 
 def encode(message: Message, numbers: Mapping[str, int]) -> bytes:
-    """A message as bytes; `numbers` gives the relations of the program their numbers."""
+    """A message as bytes; `numbers` gives the relations of the program their numbers.
+
+    Raises `WireError` where a count or a number does not fit: 65,536 relations, 4 GiB a message.
+    """
+    try:
+        return _encoded(message, numbers)
+    except struct.error as error:
+        raise WireError(f"the message cannot be written: {error}") from None
+
+
+def _encoded(message: Message, numbers: Mapping[str, int]) -> bytes:
     out = bytearray(4)
     _header(out, b"t", 4)
     for part in message[:3]:

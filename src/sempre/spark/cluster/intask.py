@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ from sempre.maintain.strategy import Work
 from sempre.modules.find import partition
 from sempre.modules.graph import Paths
 from sempre.modules.spec import Module
+from sempre.plan.faults import limited
 from sempre.spark.cluster.shares import Split
 from sempre.spark.cluster.values import from_arrow, kinds_of, names_of, table_of
 
@@ -91,11 +92,15 @@ def finish(folder: Path, files: Iterable[str], rows: Iterable[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What every task of a pass does: a function for `mapInArrow`."""
+    """What every task of a pass does: a function for `mapInArrow`.
+
+    `token` is of this pass alone: it tells a worker that is used again what belongs to another one.
+    """
 
     split: Split
     copies: Mapping[str, str]
     targets: Mapping[str, str]
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         closer = closer_for(self)
@@ -149,17 +154,17 @@ class Files:
             yield pa.RecordBatch.from_pydict(columns)
 
 
+# By the token of a pass; one at a time.
 _closers: dict[str, Closer] = {}
 
 
 def closer_for(run: Pass) -> Closer:
     """The closer that this process has for a pass; the tasks of a pass that it runs one after the other share it."""
-    token = repr((run.split.reason, run.split.stratum.relations, sorted(run.copies.items())))
-    if token not in _closers:
+    if run.token not in _closers:
         _closers.clear()
         tables = {name: pq.read_table(path, partitioning=None) for name, path in run.copies.items()}
-        _closers[token] = Closer(run.split, tables)
-    return _closers[token]
+        _closers[run.token] = Closer(run.split, tables)
+    return _closers[run.token]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +266,8 @@ class Closer:
         explicit, state = self._explicit, self._state
         # Indexes that the rounds ask for stay in the state: they serve the next share too.
         work = Work(self._program, self._backend, self._plans, {}, explicit, explicit, {}, _no_round, state)
-        outcome, _ = closed(work, stratum, first, modules=self._modules.get(stratum.index, ()))
+        with limited(self._program, (*stratum.nonrecursive, *stratum.recursive)):
+            outcome, _ = closed(work, stratum, first, modules=self._modules.get(stratum.index, ()))
         return outcome.versions
 
     def _shares_of(self, name: str, rows: RowSet) -> Shares:
