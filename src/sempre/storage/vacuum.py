@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Kind
+from sempre.diagnostics import StateError
 from sempre.storage.blocks import Block, Content, Texts
 from sempre.storage.digests import observes_codes
 from sempre.storage.manifest import Manifest
 from sempre.storage.pieces import Reader
 from sempre.storage.store import FOLDERS, Store
 
+logger = logging.getLogger(__name__)
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Sets whose rows begin with an iteration.
 _ITERATED = ("count", "new")
 
@@ -21,19 +27,30 @@ _ITERATED = ("count", "new")
 def vacuum(store: Store, program: CheckedProgram, keep: int) -> tuple[int, int]:
     """Keep the last `keep` epochs; returns how many bytes were freed, and how many are left.
 
-    `program` is that of the current epoch. With one epoch to keep, its state is rewritten.
+    `program` is that of the current epoch. With one epoch to keep, its state is rewritten. What is to go goes first: a
+    vacuum is what people try when a disk is full. If there is no room to rewrite even then, the state stays as it is.
     """
     before = used(store)
+    _drop(store, keep)
     if keep == 1:
-        _rewrite(store, program)
+        try:
+            _rewrite(store, program)
+        except StateError as error:
+            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in NO_ROOM or not store.is_locked:
+                raise
+            logger.warning("no room to rewrite epoch %d", store.epochs()[-1], extra={"store": str(store.path)})
+        _drop(store, keep)
+    after = used(store)
+    return before - after, after
+
+
+def _drop(store: Store, keep: int) -> None:
+    """Remove all epochs but the last, and what only they name."""
     kept = store.epochs()[-keep:]
     # Manifests go first: what is left of the others, should this be cut short, names files that are there.
     for epoch in store.epochs()[:-keep]:
         store.drop_epoch(epoch)
-    named = {file.path for epoch in kept for file in store.manifest(epoch).files}
-    store.drop_files(named)
-    after = used(store)
-    return before - after, after
+    store.drop_files({file.path for epoch in kept for file in store.manifest(epoch).files})
 
 
 def used(store: Store) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 import subprocess
 import sys
@@ -10,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import sempre
-from sempre.api.stores import check_files
+from sempre.api.stores import check_files, vacuum
+from sempre.storage.disk import Disk
 from sempre.storage.store import Store
 from tests.disks import FullDisk
 
@@ -69,6 +72,34 @@ def test_a_disk_that_cannot_even_remove(tmp_path: Path) -> None:
         assert db.verify().ok
         db.apply(insert={"edge": [("c", "d")]})
     check_files(tmp_path / "store")
+
+
+class Crammed(Disk):
+    """Takes no more data after so many writes; removing and syncing work."""
+
+    def __init__(self, writes: int) -> None:
+        self.writes = writes
+
+    def write_some(self, handle: int, path: Path, data: memoryview) -> int:
+        self.writes -= 1
+        if self.writes < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return super().write_some(handle, path, data)
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_vacuum_makes_room_where_there_is_none(tmp_path: Path, writes: int) -> None:
+    with sempre.Database(PROGRAM, store=tmp_path) as db:
+        for i in range(5):
+            db.apply(insert={"edge": [(f"n{i}", f"n{i + 1}")]})
+        reach = set(db["reach"])
+    freed, _ = vacuum(Store(tmp_path, Crammed(writes)))
+    assert freed > 0
+    assert Store(tmp_path).epochs() == [5]
+    check_files(tmp_path)
+    with sempre.Database.open(tmp_path) as db:
+        assert set(db["reach"]) == reach
+        assert db.verify().ok
 
 
 LIMITED = """
