@@ -9,9 +9,11 @@ from sempre.active.timeline import Timeline
 from sempre.api import Program
 from sempre.backends.local import LocalBackend
 from sempre.ingest import encode_rows
+from sempre.kernel.chains import Chain
 from sempre.kernel.trace import RowSet
 from sempre.lang import syntax as s
 from sempre.lang.printer import to_text
+from sempre.plan.backend import Rows, sealed_for_cycles
 from sempre.plan.equivalence import close_equivalences
 from sempre.results import Decoder
 from tests.oracle.active import Database, Numbers, Run
@@ -26,7 +28,7 @@ class Subject:
         self.program = close_equivalences(Program(to_text(program)).checked)
         self.backend = LocalBackend(self.program, 1)
         self.decoder = Decoder(self.backend.values, self.program.types)
-        self.engine = ActiveEngine(self.program, self.backend, self.decoder, limit)
+        self.engine = ActiveEngine(self.program, sealed_for_cycles(self.backend), self.decoder, limit)
 
     def encoded(self, facts: Facts) -> dict[str, RowSet]:
         found = {}
@@ -38,7 +40,7 @@ class Subject:
             found[name] = self.backend.rows(name, columns, size)
         return found
 
-    def decoded(self, name: str, rows: RowSet) -> list[tuple[Any, ...]]:
+    def decoded(self, name: str, rows: Rows) -> list[tuple[Any, ...]]:
         tuples = self.decoder.tuples(self.program.relations[name], rows.columns(), len(rows))
         return [tuple(map(plain, row)) for row in tuples]
 
@@ -51,7 +53,8 @@ class Subject:
     def numbers(self, timeline: Timeline, cycle: int) -> Numbers:
         """How often facts were added and deleted in a cycle, without those that were neither."""
         found: Numbers = {}
-        for name, chain in timeline.chains.items():
+        for name, found_chain in timeline.chains.items():
+            chain = kernel_chain(found_chain)
             rows = self._recorded(name, chain)
             added, deleted = chain.counts(rows, cycle)
             for row, plus, minus in zip(self.decoded(name, rows), added.tolist(), deleted.tolist(), strict=True):
@@ -59,13 +62,19 @@ class Subject:
                     found[name, row] = (plus, minus)
         return found
 
-    def _recorded(self, name: str, chain: Any) -> RowSet:
+    def _recorded(self, name: str, chain: Chain) -> RowSet:
         """Every row that was ever added or deleted."""
         parts = []
         for tally in (chain.added, chain.deleted):
             columns = tally.entries().rows().columns()[:-1]
             parts.append(self.backend.rows(name, columns, tally.entries().keys.size))
         return self.backend.union(parts)
+
+
+def kernel_chain(chain: object) -> Chain:
+    """A chain as what it is in the driver, for looking inside."""
+    assert isinstance(chain, Chain)
+    return chain
 
 
 def check_chains(subject: Subject, timeline: Timeline, expected: Run, where: str) -> int:
@@ -82,5 +91,5 @@ def check_chains(subject: Subject, timeline: Timeline, expected: Run, where: str
         held = {row for k in range(last + 1) for other, row in expected.database(k) if other == name}
         now = {row for other, row in expected.database(last) if other == name}
         assert set(subject.decoded(name, chain.now.rows())) == now, f"{name} now {where}"
-        assert set(subject.decoded(name, chain.gone.rows())) == held - now, f"{name} gone {where}"
+        assert set(subject.decoded(name, kernel_chain(chain).gone.rows())) == held - now, f"{name} gone {where}"
     return compared

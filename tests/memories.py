@@ -22,7 +22,6 @@ from sempre.maintain.modular import Exchange, Partitioned
 from sempre.maintain.ranked import Ranks, ungrounded_facts
 from sempre.maintain.states import Below
 from sempre.maintain.strategy import Deferred
-from sempre.places import place_of
 from tests.inside import engine_of
 from tests.oracle.counters import Counts
 from tests.oracle.naive import Facts
@@ -51,10 +50,10 @@ def check_memories(db: sempre.Database, truth: Truth, where: str) -> int:
     Those of strata that are not where the engine has its own backend are left out.
     """
     engine = engine_of(db)
-    memories, versions, main = engine.snapshot.memories, engine.snapshot.versions, place_of(engine.backend)
+    memories, versions, main = engine.snapshot.memories, engine.snapshot.versions, engine.backend.place
     strata = [stratum for stratum in engine.program.strata if memories.get(stratum.index) is not None]
     strata = [stratum for stratum in strata if _comparable(engine.program, stratum)]
-    strata = [stratum for stratum in strata if place_of(versions[stratum.relations[0]]) == main]
+    strata = [stratum for stratum in strata if versions[stratum.relations[0]].place == main]
     compared = 0
     for stratum in strata:
         memory = Deferred.settled(memories[stratum.index])

@@ -27,8 +27,8 @@ from sempre.maintain.sequence import Sequence
 from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work, again
 from sempre.modules.sequences import shown
 from sempre.modules.spec import Module
-from sempre.places import CLUSTER, DRIVER, Places, TooLarge, Works, place_of
-from sempre.plan.backend import Backend, Rows, Version
+from sempre.places import Places, TooLarge, Works
+from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
 from sempre.plan.faults import limited
 from sempre.plan.ops import Neighbors, relations_of
 
@@ -169,7 +169,7 @@ class Engine:
     _snapshot: Snapshot = field(init=False)
 
     def __post_init__(self) -> None:
-        self.places = self.several or Places(self.program, {place_of(self.backend): self.backend})
+        self.places = self.several or Places(self.program, {self.backend.place: self.backend})
         self._snapshot = self._blank(-1, {})
 
     @property
@@ -329,7 +329,7 @@ class Engine:
         """The snapshot with room for the values of this epoch."""
 
         def fitted(name: str, version: Version) -> Version:
-            return self.places.backends[place_of(version)].fitted(name, version)
+            return self.places.backends[version.place].fitted(name, version)
 
         versions = {name: fitted(name, version) for name, version in snapshot.versions.items()}
         explicit = {name: fitted(name, version) for name, version in snapshot.explicit.items()}
@@ -359,7 +359,7 @@ class Engine:
         began = time.perf_counter()
         if not stratum.nonrecursive and not stratum.recursive:
             outcome = self._explicit_only(works, stratum)
-            place = place_of(outcome.versions[stratum.relations[0]])
+            place = outcome.versions[stratum.relations[0]].place
             works.new.update(outcome.versions)
             works.changes.update({name: change for name, change in outcome.changes.items() if change})
         else:
@@ -379,7 +379,7 @@ class Engine:
     def _evaluated(self, works: Works, stratum: Stratum, before: Snapshot, started: float) -> tuple[str, Outcome]:
         """A stratum with rules: chooses where it runs, and a larger place when that turns out to be too small."""
         places = self.places
-        home = None if before.blank else place_of(before.versions[stratum.relations[0]])
+        home = None if before.blank else before.versions[stratum.relations[0]].place
         choice = places.choose(stratum, works, home)
         if choice.why:
             works.notes.append(choice.why)
@@ -402,7 +402,7 @@ class Engine:
 
     def _run(self, work: Work, stratum: Stratum, before: Snapshot, stayed: bool) -> Outcome:
         """One stratum where it is; what it remembers of another place is of no use, so there it starts again."""
-        place = place_of(work.backend)
+        place = work.backend.place
         strategy, closer = self.strategy_of(stratum, place), self.places.closer
         # `auto` takes one pass over following a change, which takes several jobs, and a few more per round.
         fresh = before.blank or not stayed or self.strategy in (Auto.name, Recompute.name)
@@ -445,7 +445,7 @@ class Engine:
         (name,) = stratum.relations
         version, change = works.explicit[name], works.explicit_changes.get(name)
         if change is None:
-            nothing = self.places.backends[place_of(version)].empty(name).rows()
+            nothing = self.places.backends[version.place].empty(name).rows()
             change = Change(nothing, nothing)
         return Outcome({name: version}, {name: change}, None, 0)
 
@@ -526,7 +526,7 @@ def standing_at(engine: Engine, snapshot: Snapshot, stratum: Stratum) -> Work:
     """An epoch in which nothing changes, for one stratum, where that is."""
     versions, explicit = dict(snapshot.versions), dict(snapshot.explicit)
     works = Works(engine.program, engine.places, versions, explicit, explicit, {}, dict(versions))
-    return works.at(place_of(versions[stratum.relations[0]]), stratum, _no_round)
+    return works.at(versions[stratum.relations[0]].place, stratum, _no_round)
 
 
 def _no_round(round_: int, facts: int) -> None:

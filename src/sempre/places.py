@@ -18,10 +18,9 @@ from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.modules.sequences import shown
 from sempre.modules.spec import Module
-from sempre.plan.backend import Backend, Rows, Version
+from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
 from sempre.plan.ops import relations_of
 
-DRIVER, CLUSTER = "driver", "cluster"
 # The share of the machine's memory that strata may take in the driver unless `memory` says otherwise.
 MEMORY_SHARE = 0.5
 # A column in the kernel: eight bytes, sorted in about three orders.
@@ -35,11 +34,6 @@ Closer = Callable[[Work, Stratum], "Outcome | None"]
 
 class TooLarge(Exception):
     """A stratum has outgrown the place it runs on."""
-
-
-def place_of(rows: Rows | Version) -> str:
-    """Where rows or a version are."""
-    return str(getattr(rows, "place", DRIVER))
 
 
 def machine_memory() -> int:
@@ -111,7 +105,7 @@ class Places:
         """Where explicit facts are kept: on the cluster once some of them are there, until little is left of them."""
         if self._fixed is not None:
             return Choice(self._fixed, "")
-        if all(rows is None or place_of(rows) == DRIVER for rows in (old, coming, going)):
+        if all(rows is None or rows.place == DRIVER for rows in (old, coming, going)):
             return Choice(DRIVER, "")
         arriving = 0 if coming is None else len(coming)
         needed = self.bytes_of(relation, len(old) + max(arriving, 0 if going is None else len(going)))
@@ -162,13 +156,13 @@ class Places:
 
     def bring_rows(self, relation: str, rows: Rows, place: str) -> Rows:
         """The same rows at a place."""
-        if place_of(rows) == place:
+        if rows.place == place:
             return rows
         return self.backends[place].receive(relation, rows.columns(), len(rows))
 
     def bring(self, relation: str, version: Version, place: str) -> Version:
         """The same version at a place."""
-        if place_of(version) == place:
+        if version.place == place:
             return version
         held = self._brought.get((relation, place))
         if held is not None and held[0] is version:
@@ -228,7 +222,7 @@ class Works:
         """What a stratum came to; indexes that it asked for are kept for the strata to come."""
         for mine, theirs in ((self.old, work.old), (self.new, work.new)):
             for name, version in theirs.items():
-                if name in mine and place_of(mine[name]) == place_of(version):
+                if name in mine and mine[name].place == version.place:
                     mine[name] = version
         self.new.update(outcome.versions)
         self.changes.update({name: change for name, change in outcome.changes.items() if change})

@@ -29,8 +29,7 @@ from sempre.maintain.sequence import Sequence
 from sempre.maintain.states import Below
 from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work
 from sempre.modules.spec import Module
-from sempre.places import DRIVER, place_of
-from sempre.plan.backend import Counted, Rows, Version
+from sempre.plan.backend import DRIVER, Counted, Rows, Version
 from sempre.plan.ops import Neighbors
 from sempre.results import Decoder
 
@@ -127,7 +126,7 @@ class _Plain(Engine):
         order = self._order(stratum)
         if order is None:
             return Recompute(walking=False)
-        return _Sorted(order) if self.backend.has_modules else Sequence(order)
+        return Sequence(order) if self.backend.for_modules() is None else _Sorted(order)
 
 
 @dataclass(slots=True)
@@ -138,7 +137,8 @@ class _Sorted:
     name: str = "sorted"
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
-        backend, order, name = work.backend, self.order, self.order.relation
+        backend, order, name = work.backend.for_modules(), self.order, self.order.relation
+        assert backend is not None
         columns = backend.columns(work.new[order.source].rows())
         values = _values(columns[order.column], order.kind)
         placed = np.flatnonzero(values == values)  # a NaN stands next to nobody
@@ -175,7 +175,7 @@ class _Comparison:
     def run(self) -> Verification:
         engine, places = self._engine, self._engine.places
         snapshot = engine.snapshot
-        elsewhere = {name for name, version in snapshot.versions.items() if place_of(version) != places.main}
+        elsewhere = {name for name, version in snapshot.versions.items() if version.place != places.main}
         if elsewhere:
             versions, explicit = (
                 {name: places.bring(name, version, places.main) for name, version in sets.items()}

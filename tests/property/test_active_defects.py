@@ -47,7 +47,7 @@ def count_every_head_once(patch: pytest.MonkeyPatch) -> None:
     original = matching.Matcher.difference
 
     def difference(matcher: Any, *args: Any) -> dict[int, Counted]:
-        found = original(matcher, *args)
+        found: Any = original(matcher, *args)
         return {n: Counted(c.packing, c.keys, np.sign(c.weights)) for n, c in found.items()}
 
     patch.setattr(matching.Matcher, "difference", difference)

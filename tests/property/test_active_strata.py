@@ -24,7 +24,7 @@ def check(case: Case, rng: random.Random, strategy: str) -> bool:
     program = subject.program
     if any(relation.aggregate for relation in program.relations.values()):
         return False
-    subject.engine = ActiveEngine(program, subject.backend, subject.decoder, phases=by_stratum(program))
+    subject.engine = ActiveEngine(program, subject.engine.backend, subject.decoder, phases=by_stratum(program))
     explicit = updated(explicit_facts(case.program), case.facts, {})
     epoch = subject.engine.begin()
     epoch.absorb(subject.encoded(explicit), {})

@@ -242,7 +242,8 @@ def test_rows_stay_on_the_cluster_and_nothing_else_does(spark: Any, in_files: bo
             files.append(len(cluster_of(db).scratch.paths()))
         assert (len(db["edge"]), len(db["back"])) == (5, 5)
         assert symbols_in_driver(db) == known, "texts have passed through the driver"
-        held = [table for version in engine_of(db).snapshot.versions.values() for table in version.tables()]
+        versions: list[Any] = list(engine_of(db).snapshot.versions.values())
+        held = [table for version in versions for table in version.tables()]
         assert files[-1] <= len({id(table) for table in held})
     assert not persisted(spark)
 

@@ -63,7 +63,7 @@ def left_there(spark: SparkSession, program: CheckedProgram, folder: Path) -> An
     places = places_of(modularize(program, "off"), driver, cluster, "auto", 1)
     assert places is not None
     try:
-        staying = Staying(cluster, places, cluster.empty)
+        staying = Staying(cluster, places, places.backends["cluster"].empty)
         return outcome(lambda: read_inputs(spark, program, str(folder), staying).tables, program.relations["r"])
     finally:
         cluster.close()

@@ -70,7 +70,7 @@ def test_a_sample_finds_what_is_common(spark: SparkSession) -> None:
         hub_df = spark.range(60_000).selectExpr("cast(id as string)", "if(id % 3 = 0, 7, 100 + id)")
         db.apply(insert={"e": hub_df})
         assert db._cluster is not None
-        version = db._engine.snapshot.versions["e"]
+        version: Any = db._engine.snapshot.versions["e"]
         assert (version.common(0), version.common(1)) == (frozenset(), {7})
 
 

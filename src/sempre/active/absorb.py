@@ -196,8 +196,11 @@ class _Update:
     @property
     def records(self) -> int:
         """How many records differ."""
-        every = ((*e.toggles, *e.added, *e.deleted) for e in self._edits.values())
-        return sum(len(rows) for edits in every for _, rows in edits)
+        total = 0
+        for edits in self._edits.values():
+            total += sum(len(rows) for _, rows in edits.toggles)
+            total += sum(len(counted) for _, counted in (*edits.added, *edits.deleted))
+        return total
 
     def timeline(self) -> Timeline:
         """The timeline of the new run."""

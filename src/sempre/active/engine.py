@@ -24,7 +24,7 @@ from sempre.kernel.functors import Fault
 from sempre.kernel.limits import Limit
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change
-from sempre.plan.backend import Backend, Rows, Version
+from sempre.plan.backend import CycleBackend, Rows, Version
 from sempre.plan.faults import limited
 from sempre.results import Decoder
 
@@ -94,7 +94,7 @@ class ActiveEngine:
     """Keeps the relations of a program whose rules run in cycles."""
 
     program: CheckedProgram
-    backend: Backend
+    backend: CycleBackend
     decoder: Decoder
     limit: int = CYCLE_LIMIT
     progress: Callable[[Progress], None] | None = None

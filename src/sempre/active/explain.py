@@ -63,7 +63,7 @@ def history(engine: ActiveEngine, name: str, row: Rows) -> FactHistory:
         rules = [rule for rule in engine.program.rules if rule.relation == name and rule.deletes != added]
         events.append(Event(cycle, added, _causes(engine, rules, name, row, cycle)))
     (values,) = engine.decoder.tuples(engine.program.relations[name], row.columns(), 1)
-    return FactHistory(fact_text(name, values), bool(chain.now.contains(row).all()), tuple(events))
+    return FactHistory(fact_text(name, values), len(engine.backend.intersection(row, chain.now)) > 0, tuple(events))
 
 
 def _causes(engine: ActiveEngine, rules: list[NormalRule], name: str, row: Rows, cycle: int) -> tuple[Cause, ...]:

@@ -17,7 +17,7 @@ from sempre.active.matching import Matcher, Sides
 from sempre.active.timeline import Phases, Timeline, clock
 from sempre.analysis.model import NormalRule
 from sempre.maintain.strategy import Change
-from sempre.plan.backend import Backend, Chain, Counted, Rows
+from sempre.plan.backend import Backend, Chain, Counted, CycleBackend, Rows
 from sempre.plan.ops import Order
 
 
@@ -61,7 +61,7 @@ class Inference:
         observe: Callable[[Cycle], None],
     ) -> None:
         self.matcher = matcher
-        self.backend: Backend = matcher.backend
+        self.backend: CycleBackend = matcher.backend
         self.phases = phases
         self.timeline = timeline
         self.limit = limit

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sempre.analysis.model import NormalRule
 from sempre.maintain.planning import Plans, change_pivots, pivot_relation
 from sempre.maintain.strategy import Change
-from sempre.plan.backend import Backend, Counted, Executable, Version, View
+from sempre.plan.backend import Counted, CycleBackend, Executable, Version, View
 from sempre.plan.ops import Order, Pivot, Read, relations_of
 
 Views = dict[tuple[str, Read], View]
@@ -38,7 +38,7 @@ Reader = Callable[[str, Collection[Order]], Sides]
 class Matcher:
     """Finds rule instances on a backend."""
 
-    def __init__(self, backend: Backend, plans: Plans) -> None:
+    def __init__(self, backend: CycleBackend, plans: Plans) -> None:
         self.backend = backend
         self._plans = plans
         self._reads: dict[int, frozenset[str]] = {}

@@ -18,7 +18,7 @@ from sempre.api.views import stream_of, table_of
 from sempre.diagnostics import StateError
 from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.maintain.strategy import Change, difference
-from sempre.places import CLUSTER, place_of
+from sempre.plan.backend import CLUSTER
 from sempre.results import Decoder
 from sempre.storage.ondemand import OnDemand
 
@@ -160,7 +160,7 @@ class ChangeSets:
 
         added, removed = (self._tables(change_of, side) for side in SIDES)
         streams = None
-        if any(place_of(change.plus) == CLUSTER for change in changed.values()):
+        if any(change.plus.place == CLUSTER for change in changed.values()):
             streams = Streams(*(self._tables(change_of, side, stream_of) for side in SIDES))
         report = self._report(result, changed, jobs, tuple(sorted(by_position)))
         return ChangeSet(added, removed, report, frame, streams)

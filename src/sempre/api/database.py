@@ -19,7 +19,7 @@ from sempre.api.options import Options, check_amounts, check_options, check_stor
 from sempre.api.program import Program
 from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View, find
-from sempre.backends.local import LocalBackend
+from sempre.backends.local import unsealed
 from sempre.diagnostics import StateError
 from sempre.engine import Progress
 from sempre.lang.parser import parse_atom
@@ -144,8 +144,7 @@ class Database(Epochs):
                 by_position = coming.by_position | going.by_position
                 return self._changes.of_epoch(result, before, after, by_position=by_position)
         aside = engine.aside()
-        backend = aside.backend
-        assert isinstance(backend, LocalBackend)
+        backend = unsealed(aside.backend)
         intake = replace(self._intake, backend=backend, engine=aside)
         coming, going = intake.take(insert or {}), intake.take(delete or {})
         intake.fit(coming)

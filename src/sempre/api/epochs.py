@@ -23,6 +23,7 @@ from sempre.engine import Engine, EpochResult, Overtaken, Snapshot
 from sempre.ingest import encode_value
 from sempre.kernel.values import Values
 from sempre.modules.find import modularize
+from sempre.plan.backend import sealed, sealed_for_cycles
 from sempre.results import Decoder
 from sempre.sizes import parse_size
 
@@ -57,23 +58,25 @@ class Epochs:
         if is_active:
             check_active(options.strategy, options.place, options.cycles)
             limit = CYCLE_LIMIT if options.cycles is None else options.cycles
-            self._engine = ActiveEngine(checked, self._backend, self._decoder, limit, options.progress)
+            self._engine = ActiveEngine(
+                checked, sealed_for_cycles(self._backend), self._decoder, limit, options.progress
+            )
             self._engine.memory = parse_size(options.memory) or self._engine.memory
             self._session = Session(self._engine)
         else:
             check_stratified(options.cycles, options.memory, spark)
             self._cluster = cluster_of(checked, spark, options.place, self._backend)
             several = places_of(parts, self._backend, self._cluster, options.place, options.memory)
-            main: Any = self._cluster if several is not None and options.place == "cluster" else self._backend
+            main = self._cluster if options.place == "cluster" else None
             self._engine = Engine(
                 checked,
-                main,
+                sealed(self._backend if main is None else main),
                 options.strategy,
                 options.progress,
                 parts.modules,
                 deferred=parts.deferred,
                 several=several,
-                branch=self._backend.branch if self._cluster is None else None,
+                branch=(lambda: sealed(self._backend.branch())) if self._cluster is None else None,
             )
         self._frames = Frames(program.checked, spark, self._cluster)
         engine = self._engine if isinstance(self._engine, Engine) else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.maintain.strategy import Change
-from sempre.places import CLUSTER, place_of
+from sempre.plan.backend import CLUSTER
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ class Frames:
 
     def of_relation(self, relation: Relation, version: Any, table: Callable[[], pa.Table]) -> DataFrame:
         """A version of a relation; `table` makes the Arrow table if there is need of one."""
-        if self._cluster is not None and place_of(version) == CLUSTER:
+        if self._cluster is not None and version.place == CLUSTER:
             self._shown.append(version)
             return self.border().restored(relation, self._cluster.frame(relation, version))
         return self.border().frame(relation, table())
@@ -48,11 +48,13 @@ class Frames:
         self, relation: Relation, change: Change | None, epoch: int, tables: Changes, hold: bool
     ) -> DataFrame:
         """What an epoch changed in a relation; readable as long as the database if it is to `hold`."""
-        if self._cluster is not None and change is not None and place_of(change.plus) == CLUSTER:
+        if self._cluster is not None and change is not None and change.plus.place == CLUSTER:
             if hold:
                 self._shown.append(change)
+            from sempre.spark.cluster.tables import unsealed
+
             cluster = self._cluster
-            rows = {"added": change.plus, "removed": change.minus}
+            rows = {"added": unsealed(change.plus), "removed": unsealed(change.minus)}
             frames = {word: cluster.frame(relation, cluster.version(side)) for word, side in rows.items()}
             return self.border().cluster_changes(relation, epoch, frames)
         return self.border().changes_frame(relation, epoch, tables)

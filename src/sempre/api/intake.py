@@ -15,7 +15,7 @@ from sempre.diagnostics import DataError
 from sempre.engine import Engine
 from sempre.ingest import Parts, encode_rows, is_spark_frame, split_given
 from sempre.kernel.values import Values
-from sempre.places import CLUSTER
+from sempre.plan.backend import CLUSTER, Rows, sealed
 
 if TYPE_CHECKING:
     from sempre.spark.batches import Batch
@@ -37,7 +37,7 @@ class Coming:
     """
 
     codes: dict[str, Encoded] = field(default_factory=dict)
-    there: dict[str, Any] = field(default_factory=dict)
+    there: dict[str, Rows] = field(default_factory=dict)
     by_position: set[str] = field(default_factory=set)
 
 
@@ -71,7 +71,7 @@ class Intake:
         for name, rows in tables.items():
             self._take(self.relation(name), rows, coming, values)
         if self.cluster is not None:
-            self.cluster.settle(coming.there.values())
+            sealed(self.cluster).settle(coming.there.values())
         return coming
 
     def _take(self, relation: Relation, rows: Any, coming: Coming, values: Values) -> None:
@@ -142,14 +142,14 @@ class Intake:
         """Make room for the values of rows to insert."""
         self.backend.fit({name: columns for name, (columns, _) in coming.codes.items()})
 
-    def rows(self, coming: Coming) -> dict[str, Any]:
+    def rows(self, coming: Coming) -> dict[str, Rows]:
         """One set of rows per relation, on the cluster if any of them is there."""
-        found = {name: self.backend.rows(name, *encoded) for name, encoded in coming.codes.items()}
+        found: dict[str, Rows] = {name: self.backend.rows(name, *encoded) for name, encoded in coming.codes.items()}
         for name, there in coming.there.items():
             mine = found.get(name)
-            if mine is not None and self.cluster is not None and self.engine is not None:
+            if mine is not None and self.engine is not None:
                 brought = self.engine.places.bring_rows(name, mine, CLUSTER)
-                there = self.cluster.union([there, brought])
+                there = self.engine.places.backends[CLUSTER].union([there, brought])
             found[name] = there
         return found
 

@@ -14,6 +14,7 @@ from sempre.diagnostics import BackendError, StateError
 from sempre.engine import STRATEGIES, Progress
 from sempre.modules.find import Parts, wanted_kinds
 from sempre.places import Places
+from sempre.plan.backend import sealed
 from sempre.sizes import parse_size
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def places_of(
         return None
     from sempre.spark.cluster.closing import InTasks
 
-    backends: dict[str, Any] = {"driver": driver, "cluster": cluster}
+    backends = {backend.place: backend for backend in (sealed(driver), sealed(cluster))}
     closer = InTasks(cluster)
     if place == "cluster":
         return Places(parts.program, backends, place, closer=closer)

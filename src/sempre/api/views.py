@@ -9,7 +9,7 @@ from sempre.analysis.model import Relation
 from sempre.diagnostics import DataError
 from sempre.ingest import encode_rows
 from sempre.kernel.select import Selection
-from sempre.places import CLUSTER, place_of
+from sempre.plan.backend import CLUSTER
 from sempre.results import Decoder
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def table_of(rows: Any, relation: Relation, decoder: Decoder) -> pa.Table:
     """Rows as an Arrow table, wherever they are."""
-    if place_of(rows) == CLUSTER:
+    if rows.place == CLUSTER:
         from sempre.spark.cluster import outgoing
 
         return outgoing.table_of(rows, relation)
@@ -30,7 +30,7 @@ def table_of(rows: Any, relation: Relation, decoder: Decoder) -> pa.Table:
 
 def stream_of(rows: Any, relation: Relation, decoder: Decoder) -> pa.Table | pa.RecordBatchReader:
     """Rows as an Arrow table or, from the cluster, as a reader: then they are not all in memory at once."""
-    if place_of(rows) == CLUSTER and relation.arity:
+    if rows.place == CLUSTER and relation.arity:
         from sempre.spark.cluster import outgoing
 
         return outgoing.reader_of(rows, relation)
@@ -46,7 +46,7 @@ def contains(database: Epochs, version_of: Callable[[str], Any], relation: Relat
         return False
     version = version_of(relation.name)
     rows = backend.rows(relation.name, columns, size)
-    place = place_of(version)
+    place = version.place
     if place == "driver":
         return bool(version.contains(rows).all())
     places = database._stratified("the cluster").places
@@ -60,7 +60,7 @@ def find(database: Epochs, name: str, selection: Selection) -> Any:
     if found is not None:
         return found
     version = database._version(name)
-    if place_of(version) == CLUSTER:
+    if version.place == CLUSTER:
         from sempre.spark.cluster.outgoing import selected
 
         rows = selected(version, selection)

@@ -12,13 +12,14 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
 from sempre.backends import best
 from sempre.backends.ordering import Ordering
-from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute
+from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute, view_of
 from sempre.backends.walk import Walked, is_walkable, walk
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel import compiled, join
@@ -38,8 +39,22 @@ from sempre.kernel.layout import (
     span_of,
 )  # fmt: skip
 from sempre.kernel.tally import Counted, Tally
-from sempre.kernel.trace import Order, RowSet, Trace, View
+from sempre.kernel.trace import Excluded, Order, RowSet, Trace, View
 from sempre.kernel.values import Values
+from sempre.plan.backend import (
+    DRIVER,
+    ChainOf,
+    CountedOf,
+    CycleAlgebra,
+    Executable,
+    ModuleAlgebra,
+    OrderingOf,
+    Rows,
+    TallyOf,
+    VersionOf,
+    ViewOf,
+    WalkOf,
+)  # fmt: skip
 from sempre.plan.domains import domains
 from sempre.plan.faults import located
 from sempre.plan.ops import Distinct, Neighbors, Plan, Probe
@@ -67,6 +82,8 @@ class Prepared:
 
 class LocalBackend:
     """Runs plans in this process."""
+
+    place = DRIVER
 
     def __init__(self, program: CheckedProgram, threads: int | None = None) -> None:
         self.program = program
@@ -222,16 +239,16 @@ class LocalBackend:
         layout = common_packing([rows.packing for rows in sets])
         return RowSet(layout, join.distinct(np.concatenate([rows.repacked(layout).keys for rows in sets])))
 
-    def difference(self, rows: RowSet, view: View | Trace) -> RowSet:
-        """The rows that are not in the view."""
-        if not len(rows) or not len(view):
+    def difference(self, rows: RowSet, version: View | Trace) -> RowSet:
+        """The rows that are not in a version or view."""
+        if not len(rows) or not len(version):
             return rows
-        found = view.contains(rows)
+        found = version.contains(rows)
         return RowSet(rows.packing, rows.keys[~found]) if found.any() else rows
 
-    def intersection(self, rows: RowSet, view: View | Trace) -> RowSet:
-        """The rows that are in the view."""
-        return RowSet(rows.packing, rows.keys[view.contains(rows)])
+    def intersection(self, rows: RowSet, version: View | Trace) -> RowSet:
+        """The rows that are in a version or view."""
+        return RowSet(rows.packing, rows.keys[version.contains(rows)])
 
     def version(self, rows: RowSet, orders: Iterable[Order] = ()) -> Trace:
         return Trace.of(rows, orders)
@@ -372,7 +389,9 @@ class LocalBackend:
 
     # ----------------------------------------------------------------------------------------------- for modules
 
-    has_modules = True
+    def for_modules(self) -> LocalBackend:
+        """Modules work in this process."""
+        return self
 
     def columns(self, rows: RowSet) -> list[Column]:
         return rows.columns()
@@ -401,9 +420,24 @@ class LocalBackend:
     def chosen(self, rows: RowSet, mask: join.Mask) -> RowSet:
         return RowSet(rows.packing, rows.keys[mask])
 
+    def standing(self, view: View) -> Trace:
+        """The rows of a view as a version of their own."""
+        parts = [self._left(trace, excluded) for trace, excluded in view.parts]
+        return Trace.of(self.union(parts))
+
+    def _left(self, trace: Trace, excluded: Iterable[Excluded]) -> RowSet:
+        rows = trace.rows()
+        for other in excluded:
+            rows = RowSet(rows.packing, rows.keys[~other.contains(rows)])
+        return rows
+
     def ordering(self, order: Neighbors, rows: RowSet) -> Ordering:
         """Rows of `order.source`, kept sorted."""
         return Ordering.of(order, rows, self.rows)
+
+    def neighbors(self, order: Neighbors, rows: RowSet) -> RowSet:
+        """All neighbors of rows of `order.source`."""
+        return self.ordering(order, rows).neighbors()
 
     # -------------------------------------------------------------------------------------- aggregates in heads
 
@@ -449,7 +483,7 @@ class LocalBackend:
 
     def _run_slices(self, prepared: Prepared, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
         assert prepared.scan is not None
-        view = views[prepared.scan.key]
+        view = view_of(views, prepared.scan.key)
         slices = prepared.scan.slices(view, SLICE_ROWS, counted)
         if self.threads == 1 or len(view) < PARALLEL_ROWS:
             for rows in slices:
@@ -473,6 +507,12 @@ class LocalBackend:
         keys = target.pack(columns, rows.size)
         # A relation with one column packs to the column itself, which others may hold.
         return target, keys.copy() if any(keys is column for column in columns) else keys
+
+
+def unsealed(backend: object) -> LocalBackend:
+    """A backend that is known to be the local one, as what it is."""
+    assert isinstance(backend, LocalBackend)
+    return backend
 
 
 def _fits(arg: Expr, rows: Bindings, field: Field, column: Column) -> bool:
@@ -513,3 +553,20 @@ def _distinct_values(trace: Trace, column: int) -> int:
     _, counts = join.tally(sample.copy())
     once = int((counts == 1).sum())
     return max(1, int((run.size / sample.size) ** 0.5 * once) + counts.size - once)
+
+
+if TYPE_CHECKING:
+    # What this backend can do, and that its types are of one family.
+    LocalModules = ModuleAlgebra[RowSet, Trace, View, Counted, Tally, Prepared]
+    LocalCycles = CycleAlgebra[RowSet, Trace, View, Counted, Tally, Prepared]
+    _modules: type[LocalModules] = LocalBackend
+    _cycles: type[LocalCycles] = LocalBackend
+    _rows: type[Rows] = RowSet
+    _version: type[VersionOf[RowSet]] = Trace
+    _view: type[ViewOf[Trace]] = View
+    _counted: type[CountedOf[RowSet]] = Counted
+    _tally: type[TallyOf[Counted]] = Tally
+    _executable: type[Executable] = Prepared
+    _walk: type[WalkOf[RowSet, Counted]] = Walked
+    _ordering: type[OrderingOf[RowSet]] = Ordering
+    _chain: type[ChainOf[RowSet, Trace, View, Counted]] = Chain

@@ -35,10 +35,17 @@ from sempre.plan.ops import (
     probes,
 )
 
-Views: TypeAlias = Mapping[tuple[str, Read], View]
+Views: TypeAlias = Mapping[tuple[str, Read], View | Tally]  # a tally for `Read.RANK`, a view for all else
 
 # A join that would yield more rows than this is split.
 PIECE_ROWS = 1 << 17
+
+
+def view_of(views: Views, key: tuple[str, Read]) -> View:
+    """What is read by this name: all but ranks."""
+    found = views[key]
+    assert isinstance(found, View)
+    return found
 
 
 class Bindings:
@@ -211,7 +218,7 @@ class _ProbeRunner:
         self._exact = len(step.lookup) == len(step.order)
 
     def __call__(self, rows: Bindings, views: Views) -> Bindings | list[Bindings]:
-        view = views[self._key]
+        view = view_of(views, self._key)
         prefix = [
             rows.columns[arg.name] if isinstance(arg, Var) else np.full(rows.size, constant)
             for arg, constant in zip(self._lookup, self._constants, strict=True)
@@ -439,7 +446,7 @@ class _Nested:
         """For which rows the body has a solution."""
         if self._probe is not None and self._runner is not None:
             prefix = [compute(self._values, arg, rows) for arg in self._probe.lookup]
-            return self._runner.hits(rows, views[self._probe.relation, self._probe.read], prefix) > 0
+            return self._runner.hits(rows, view_of(views, (self._probe.relation, self._probe.read)), prefix) > 0
         mask = np.zeros(rows.size, np.bool_)
 
         def mark(found: Bindings) -> None:
@@ -516,7 +523,8 @@ def _reduce(step: Reduce, values: Values, carried: frozenset[str]) -> Runner:
 
 def _ranks(atom: Match, values: Values, rows: Bindings, views: Views) -> Column:
     columns = [compute(values, arg, rows) for arg in atom.args]
-    tally: Tally = views[atom.relation, Read.RANK]  # type: ignore[assignment]
+    tally = views[atom.relation, Read.RANK]
+    assert isinstance(tally, Tally)
     return tally.of_columns(columns, rows.size)
 
 

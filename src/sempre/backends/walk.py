@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sempre.analysis.model import Const, Expr, Kind, Var
-from sempre.backends.pipeline import Views, encode
+from sempre.backends.pipeline import Views, encode, view_of
 from sempre.kernel import compiled, join
 from sempre.kernel.layout import INT64_MAX, Packing
 from sempre.kernel.tally import Counted, Tally
@@ -168,7 +168,7 @@ class _Writer:
 
     def _step(self, step: Step) -> None:
         if isinstance(step, Probe):
-            source, layout = self.source(self.views[step.relation, step.read], step.order)
+            source, layout = self.source(view_of(self.views, (step.relation, step.read)), step.order)
             self.emit(PROBE, source, *self._prefix(step, layout), *self._binds(step, layout))
         elif isinstance(step, Filter):
             operator = OPERATORS[step.test.op]
@@ -183,7 +183,7 @@ class _Writer:
         seen: set[int] = set()
         for probe in (*step.steps, *step.there):
             assert isinstance(probe, Probe)
-            view = self.views[probe.relation, probe.read]
+            view = view_of(self.views, (probe.relation, probe.read))
             if id(view) not in seen:
                 seen.add(id(view))
                 source, layout = self.source(view, probe.order)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from sempre.kernel.layout import Column, Field, Keys, Packing, fields_covering, 
 from sempre.kernel.run import Run
 
 Order = tuple[int, ...]
+
+# Where all that the kernel has is: in this process, which drives the others where there are others.
+PLACE = "driver"
 
 # A run is merged into the one before it when that one is at most this many times larger, or small anyway.
 MERGE_RATIO = 8
@@ -45,6 +48,8 @@ class Trace:
     """An immutable set of rows of one relation, indexed by one or more column orders."""
 
     __slots__ = ("dead", "orders", "own", "packing", "size")
+
+    place: ClassVar[str] = PLACE
 
     def __init__(
         self,
@@ -247,6 +252,7 @@ class RowSet:
 
     packing: Packing
     keys: Keys
+    place: ClassVar[str] = PLACE
 
     def __len__(self) -> int:
         return int(self.keys.size)

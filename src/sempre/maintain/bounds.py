@@ -43,7 +43,9 @@ class Watched(Exchange):
         answer = super().add(front, present)
         if self.modules:
             backend = self._backend
-            after = {name: _standing(present(name)) for name in self._stratum.relations}
+            able = backend.for_modules()
+            assert able is not None
+            after = {name: able.standing(present(name)) for name in self._stratum.relations}
             for name, rows in answer.items():
                 assert not len(backend.intersection(rows, after[name])), f"{name} was there already"
                 assert not len(backend.difference(rows, self._truth[name])), f"{name} does not hold"
@@ -124,14 +126,3 @@ class Watched(Exchange):
             view = self._backend.view(state[name].indexed(orders))
             views.update({(name, read): view for read in STANDING})
         return self._backend.count(rule.relation, [ready], views)
-
-
-def _standing(view: View) -> Version:
-    """A view as a version."""
-    whole, *rest = view.parts
-    version, gone = whole
-    for other in gone:
-        version = version.removing(other.rows())
-    for more, _ in rest:
-        version = version.adding(more.rows())
-    return version

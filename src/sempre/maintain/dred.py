@@ -19,7 +19,7 @@ from sempre.maintain.recompute import materialize
 from sempre.maintain.seminaive import Fixpoint, keeps_total
 from sempre.maintain.states import STANDING, Below, ViewDict
 from sempre.maintain.strategy import Change, Outcome, Work, some
-from sempre.plan.backend import Executable, Rows, Version
+from sempre.plan.backend import Backend, Executable, Rows, Version
 from sempre.plan.ops import HEAD, Order, Pivot, Read
 
 
@@ -150,7 +150,7 @@ class _Update:
 
 
 def backward_views(
-    below: Below, backend: Any, orders: Mapping[str, set[Order]], own: Mapping[str, Version]
+    below: Below, backend: Backend, orders: Mapping[str, set[Order]], own: Mapping[str, Version]
 ) -> ViewDict:
     """Views of the new state below and of `own` versions of the stratum."""
     views = below.standing(orders)

@@ -44,7 +44,7 @@ class DRedC:
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
         modules = memory.modules if isinstance(memory, Partitioned) else work.modules.get(stratum.index, ())
-        exchange = exchange_of(work, stratum, modules if work.backend.has_modules else ())
+        exchange = exchange_of(work, stratum, modules if work.backend.for_modules() is not None else ())
         counters = memory.counters if isinstance(memory, Partitioned) else memory
         update = StratumUpdate(work, exchange.generic, exchange=exchange)
         if isinstance(memory, Partitioned):

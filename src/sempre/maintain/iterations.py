@@ -19,9 +19,8 @@ old and new levels are kept side by side; when the old run was longer than the n
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.planning import change_pivots, pivot_relation
@@ -109,7 +108,7 @@ class _Rounds:
             self.orders.setdefault(name, set()).update(orders)
         return ready
 
-    def pivots(self, rule: NormalRule, changed: Any) -> list[Pivot]:
+    def pivots(self, rule: NormalRule, changed: Container[str]) -> list[Pivot]:
         found = change_pivots(rule, changed)
         return [Pivot(pivot.literal, pivot.inner, uniform=True) for pivot in found]
 

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from sempre.analysis.model import Stratum
-from sempre.maintain.strategy import Work, some
+from sempre.maintain.strategy import Change, Work, some
 from sempre.modules.closing import Closing, Kept
 from sempre.modules.graph import MATRIX_NODES
 from sempre.modules.spec import Module
-from sempre.plan.backend import Backend, Rows, Tally, Version, View
+from sempre.plan.backend import ModuleBackend, Rows, Tally, Version, View
 
 # A path module that closes more than it was asked for pays only if it is asked for at least one source in this many.
 FEW_SOURCES = 64
@@ -58,7 +58,9 @@ class Exchange:
         )
         self._work = work
         self._backend = work.backend
-        self._closings = [Closing(module, work.backend) for module in modules]
+        able = work.backend.for_modules()
+        assert able is not None or not modules, "this backend has no modules"
+        self._closings = [Closing(module, able) for module in modules] if able is not None else []
         self._own = frozenset(stratum.relations)
         # Facts from outside that only nonrecursive rules derive need no proof: they hold as long as they are there.
         self._certain = not self.generic.recursive and len(modules) < 2
@@ -111,7 +113,7 @@ class Exchange:
         """Let the modules know what is new below, at their next turn."""
         self._hear(lambda change: change.plus)
 
-    def _hear(self, side: Callable[[Any], Rows]) -> None:
+    def _hear(self, side: Callable[[Change], Rows]) -> None:
         for closing, waiting in zip(self._closings, self._waiting, strict=True):
             for letter in self._below(closing):
                 if letter in self._work.changes and len(side(self._work.changes[letter])):
@@ -229,7 +231,8 @@ def worthwhile(work: Work, stratum: Stratum, modules: Sequence[Module], start: M
     must fit, and be asked for more than a few rows. A closure among generic rules is swept over in many rounds, so its
     matrix must not be large.
     """
-    if not work.backend.has_modules:
+    able = work.backend.for_modules()
+    if able is None:
         return []
     owned = frozenset().union(*(module.rules for module in modules))
     alone = all(rule.number in owned for rule in stratum.recursive)
@@ -237,7 +240,7 @@ def worthwhile(work: Work, stratum: Stratum, modules: Sequence[Module], start: M
     def pays(module: Module) -> bool:
         if module.kind == "stc" or (module.kind == "tc" and alone):
             return True
-        return _is_swept(work, module, start) if module.kind == "tc" else _pays(work, module, start)
+        return _is_swept(work, module, start) if module.kind == "tc" else _pays(work, able, module, start)
 
     return [module for module in modules if pays(module)]
 
@@ -252,9 +255,8 @@ def _is_swept(work: Work, module: Module, start: Mapping[str, Rows]) -> bool:
     return len(start[head]) * values <= SWEPT_BITS
 
 
-def _pays(work: Work, module: Module, start: Mapping[str, Rows]) -> bool:
+def _pays(work: Work, backend: ModuleBackend, module: Module, start: Mapping[str, Rows]) -> bool:
     assert module.paths is not None
-    backend = work.backend
     versions = {
         letter: backend.version(start[letter]) if letter in start else work.new[letter]
         for letter in module.letters
@@ -269,7 +271,7 @@ def _pays(work: Work, module: Module, start: Mapping[str, Rows]) -> bool:
     return values * module.paths.states <= MATRIX_NODES and sources * FEW_SOURCES >= values
 
 
-def _counted_values(backend: Backend, versions: Iterable[Version]) -> int:
+def _counted_values(backend: ModuleBackend, versions: Iterable[Version]) -> int:
     """How many values the relations have, counted."""
     return max(
         (np.unique(column).size for version in versions for column in backend.columns(version.rows())), default=0

@@ -28,6 +28,7 @@ from typing import Any
 from sempre.analysis.model import Stratum
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.seminaive import Fixpoint
+from sempre.maintain.states import ViewDict
 from sempre.maintain.strategy import Outcome, Work, some
 from sempre.maintain.update import Job, StratumUpdate, heads, own_views
 from sempre.plan.backend import Backend, Rows, Tally
@@ -145,7 +146,7 @@ def _delete(update: StratumUpdate, memory: Ranks, doubted: Mapping[str, Rows]) -
         }
 
 
-def _ungrounded(update: StratumUpdate, name: str, rows: Rows, views: dict[Any, Any]) -> Rows:
+def _ungrounded(update: StratumUpdate, name: str, rows: Rows, views: ViewDict) -> Rows:
     """The facts that are not explicit and that nothing derives from below or from lower ranks."""
     backend, stratum = update.backend, update.stratum
     rows = backend.difference(rows, update.work.explicit[name])

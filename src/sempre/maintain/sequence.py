@@ -26,11 +26,11 @@ class Sequence:
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
         """All neighbors, by sorting the source once."""
-        name = self.order.relation
-        after = work.backend.ordering(self.order, work.new[self.order.source].rows())
-        rows = after.neighbors()
+        name, source = self.order.relation, work.new[self.order.source].rows()
+        modules = work.backend.for_modules()
+        memory = None if modules is None else modules.ordering(self.order, source)
+        rows = work.backend.neighbors(self.order, source) if memory is None else memory.neighbors()
         nothing = work.backend.empty(name)
-        memory = after if work.backend.has_modules else None
         return Outcome({name: nothing.adding(rows)}, {name: Change(rows, nothing.rows())}, memory, 1)
 
     def update(self, work: Work, stratum: Stratum, memory: Ordering | None) -> Outcome:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.planning import change_pivots
 from sempre.maintain.strategy import Work
-from sempre.plan.backend import Counted, Executable, Version, View
+from sempre.plan.backend import Counted, Executable, Tally, Version, View
 from sempre.plan.ops import Order, Pivot, Read, relations_of
 
 STANDING = (Read.HERE, Read.THERE, Read.BOTH)
-ViewDict = dict[tuple[str, Read], View]
+ViewDict = dict[tuple[str, Read], View | Tally]  # `Views` to be filled
 
 
 class Below:

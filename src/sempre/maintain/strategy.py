@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.maintain.planning import Plans
 from sempre.modules.spec import Module
-from sempre.plan.backend import Backend, Rows, Version
+from sempre.plan.backend import Backend, Counted, Rows, Version
+
+Set = TypeVar("Set", Rows, Counted)
 
 
 class Abandoned(Exception):
@@ -120,7 +122,7 @@ def again(work: Work, stratum: Stratum, outcome: Outcome) -> Outcome:
     return replace(outcome, changes=changes)
 
 
-def some(backend: Backend, sets: Mapping[str, Rows]) -> dict[str, Rows]:
+def some(backend: Backend, sets: Mapping[str, Set]) -> dict[str, Set]:
     """Those of the sets that are not empty, found out together."""
     backend.settle(sets.values())
     return {name: rows for name, rows in sets.items() if len(rows)}

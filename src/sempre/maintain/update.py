@@ -173,7 +173,7 @@ class StratumUpdate:
             views[name, Read.HERE] = self.left(name)
         following: dict[str, Rows] = {}
         for head, plans in self.plans_for(front).items():
-            present = views[head, Read.HERE]
+            present = self.left(head)
             if self.rec is None:
                 following[head] = self.backend.derive(head, plans, views, present)
             else:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from sempre.modules.graph import Facts, Found, Graph
 from sempre.modules.spec import Module
-from sempre.plan.backend import Backend, Rows, Version, View
+from sempre.plan.backend import ModuleBackend, Rows, Version, View
 
 Told = Mapping[str, Rows]
 
@@ -34,7 +34,7 @@ class Kept:
 class Closing:
     """A module during one epoch."""
 
-    def __init__(self, module: Module, backend: Backend) -> None:
+    def __init__(self, module: Module, backend: ModuleBackend) -> None:
         self.module = module
         self._backend = backend
         self.graph = Graph(module)

@@ -21,7 +21,7 @@ from sempre.files.options import Endpoint, input_endpoint
 from sempre.files.read import Stdin, missing_file, read_endpoint
 from sempre.files.text import read_text
 from sempre.ingest import Parts
-from sempre.places import CLUSTER
+from sempre.plan.backend import CLUSTER
 from sempre.spark.failures import reading
 from sempre.spark.frames import UNSIGNED, Wanted, chosen_columns, finished, from_frame, without_nulls
 from sempre.spark.jobs import Jobs

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from sempre.analysis.model import Relation
 from sempre.diagnostics import NOWHERE, Span
-from sempre.places import CLUSTER, Places, place_of
-from sempre.plan.backend import Rows, Version
+from sempre.places import Places
+from sempre.plan.backend import CLUSTER, Rows, Version
 from sempre.spark.failures import reading
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Staying:
         if self.places.fixed is not None:
             return self.places.fixed == CLUSTER
         held = self.held(relation.name)
-        return bool(len(held) and place_of(held) == CLUSTER) or not self._fits(relation, rows())
+        return bool(len(held) and held.place == CLUSTER) or not self._fits(relation, rows())
 
     def _fits(self, relation: Relation, rows: int) -> bool:
         """Whether the driver has room for so many rows more."""

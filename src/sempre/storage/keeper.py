@@ -24,7 +24,7 @@ from sempre.kernel.trace import RowSet
 from sempre.lang.parser import parse
 from sempre.maintain.strategy import Deferred
 from sempre.modules.sequences import is_neighbors, with_neighbors
-from sempre.places import DRIVER, place_of
+from sempre.plan.backend import DRIVER
 from sempre.plan.equivalence import close_equivalences
 from sempre.storage import memories
 from sempre.storage.blocks import Content
@@ -339,7 +339,7 @@ class Keeper:
                 len(version), tuple((put(table), tuple(map(put, gone))) for table, gone in version.settled_parts())
             )
             for set_, version in stored_sets(self._engine, after).items()
-            if place_of(version) != DRIVER
+            if version.place != DRIVER
         }
         return replace(manifest, tables=tables, parts=parts)
 
@@ -366,7 +366,7 @@ class Keeper:
             if is_known and new is self._remembered.get(name) and new is not None:
                 metas[name] = known[name]
                 continue
-            on_cluster = place_of(after.versions[stratum.relations[0]]) != DRIVER
+            on_cluster = after.versions[stratum.relations[0]].place != DRIVER
             meta = None if on_cluster else memories.describe(new, self._engine.strategy_of(stratum).name)
             if meta is not None:
                 metas[name] = {**meta, "digest": digest}

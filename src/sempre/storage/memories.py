@@ -25,7 +25,8 @@ from sempre.maintain.auto import Auto, Chosen
 from sempre.maintain.dredc import Counters, DRedC
 from sempre.maintain.iterations import Level, Levels
 from sempre.maintain.ranked import Ranks
-from sempre.places import place_of
+from sempre.plan import backend
+from sempre.plan.backend import Backend, Rows
 from sempre.storage.blocks import Block
 from sempre.storage.pieces import Reader, sorted_block
 
@@ -95,19 +96,22 @@ def parts(memory: Any) -> Parts:
     elif isinstance(memory, Ranks):
         _add_tallies(found, "rank", memory.settled)
         for name, rounds in memory.found.items():
-            found.setdefault(f"rank/{name}", []).extend(Numbered(r.packing, r.keys, rank) for rank, r in rounds)
+            ranked = [(rank, _own(rows)) for rank, rows in rounds]
+            found.setdefault(f"rank/{name}", []).extend(Numbered(r.packing, r.keys, rank) for rank, r in ranked)
     elif isinstance(memory, Levels):
         for number, level in enumerate(memory.levels, 1):
             for name, counted in level.counts.items():
+                assert isinstance(counted, Counted)
                 part = Numbered(counted.packing, counted.keys, counted.weights, number)
                 found.setdefault(f"count/{name}", []).append(part)
-            for name, rows in level.facts.items():
+            for name, rows in ((name, _own(rows)) for name, rows in level.facts.items()):
                 found.setdefault(f"new/{name}", []).append(Numbered(rows.packing, rows.keys, 1, number))
     return found
 
 
-def _add_tallies(found: Parts, kind: str, tallies: Mapping[str, Tally]) -> None:
-    for name, tally in tallies.items():
+def _add_tallies(found: Parts, kind: str, tallies: Mapping[str, backend.Tally]) -> None:
+    for name, held in tallies.items():
+        tally = _own_tally(held)
         found[f"{kind}/{name}"] = [Numbered(tally.packing, keys, weights) for keys, weights in tally.runs()]
 
 
@@ -132,8 +136,9 @@ def change(before: Parts, after: Parts) -> Iterator[tuple[str, Block]]:
 class MemoryReader:
     """The memories of a stored epoch."""
 
-    def __init__(self, reader: Reader, fields: Mapping[str, tuple[Field, ...]]) -> None:
+    def __init__(self, reader: Reader, backend: Backend, fields: Mapping[str, tuple[Field, ...]]) -> None:
         self._reader = reader
+        self._backend = backend
         self._fields = fields
 
     def memory(self, meta: Meta, stratum: Stratum) -> Any:
@@ -152,13 +157,13 @@ class MemoryReader:
                 return Chosen(STRATEGIES[inner["strategy"]], memory, meta["seconds"], meta["affects"])
         return None
 
-    def _tallies(self, kind: str, stratum: Stratum) -> dict[str, Tally]:
-        return {name: self._tally(f"{kind}/{name}", self._fields[name]) for name in stratum.relations}
+    def _tallies(self, kind: str, stratum: Stratum) -> dict[str, backend.Tally]:
+        return {name: self._tally(kind, name) for name in stratum.relations}
 
-    def _tally(self, name: str, fields: tuple[Field, ...]) -> Tally:
-        tally = Tally(packing(fields, tuple(range(len(fields)))))
-        for block in self._reader.blocks(name):
-            tally = tally.adding(_counted(block.columns, block.numbers(), fields))
+    def _tally(self, kind: str, name: str) -> backend.Tally:
+        tally = self._backend.tally(name)
+        for block in self._reader.blocks(f"{kind}/{name}"):
+            tally = tally.adding(_counted(block.columns, block.numbers(), self._fields[name]))
         return tally
 
     def _levels(self, stratum: Stratum, size: int) -> Iterator[Level]:
@@ -192,11 +197,23 @@ def _counted(columns: Any, weights: Weights, fields: tuple[Field, ...]) -> Count
     return Counted(layout, RowSet(layout, layout.pack(columns, weights.size)).keys, weights)
 
 
+def _own(rows: Rows) -> RowSet:
+    """Rows in the driver, as what they are."""
+    assert isinstance(rows, RowSet)
+    return rows
+
+
+def _own_tally(tally: object) -> Tally:
+    """A tally in the driver, as what it is."""
+    assert isinstance(tally, Tally)
+    return tally
+
+
 def fresh(engine: Engine, snapshot: Snapshot, stratum: Stratum) -> Any:
     """A memory for a stratum whose own was not stored, or is another strategy's."""
     if not (stratum.nonrecursive or stratum.recursive):
         return None
-    place = place_of(snapshot.versions[stratum.relations[0]])
+    place = snapshot.versions[stratum.relations[0]].place
     strategy = engine.strategy_of(stratum, place)
     if strategy.name in SELF_STARTING:
         return None

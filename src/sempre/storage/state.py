@@ -18,7 +18,7 @@ from sempre.kernel.values import Values
 from sempre.maintain.recompute import materialize
 from sempre.maintain.strategy import Change, Deferred, Outcome, Work
 from sempre.modules.sequences import is_neighbors
-from sempre.places import DRIVER, place_of
+from sempre.plan.backend import DRIVER, sealed
 from sempre.plan.ops import relations_of
 from sempre.storage import memories
 from sempre.storage.blocks import Block, Content, Texts, joined
@@ -62,7 +62,7 @@ def epoch_sets(
     old = stored_sets(engine, before)
     found: dict[str, Content] = {}
     for name, version in stored_sets(engine, after).items():
-        is_tabled = place_of(version) != DRIVER
+        is_tabled = version.place != DRIVER
         if name in stray:
             if not is_tabled and len(version):
                 found[name] = version_block(version)
@@ -199,7 +199,7 @@ def restored(
     versions: OnDemand[Any] = OnDemand(program.relations, version)
     explicits: OnDemand[Any] = OnDemand(program.relations, explicit)
     bare = Snapshot(manifest.epoch, False, versions, explicits, {}, manifest.batches)
-    remembered = memories.MemoryReader(reader, backend.fields)
+    remembered = memories.MemoryReader(reader, sealed(backend), backend.fields)
     found: dict[int, Any] = {}
     stored: dict[str, Deferred] = {}
     for stratum in program.strata:
@@ -269,7 +269,7 @@ def _evaluated(engine: Engine, snapshot: Snapshot, name: str) -> Outcome:
     (stratum,) = (stratum for stratum in engine.program.strata if name in stratum.relations)
     places, versions = engine.places, snapshot.versions
     reads = sorted(set[str]().union(*(relations_of(rule.body) for rule in stratum.nonrecursive)))
-    place = next((p for read in reads if (p := place_of(versions[read])) != DRIVER), places.main)
+    place = next((p for read in reads if (p := versions[read].place) != DRIVER), places.main)
     backend = places.backends[place]
     known = {read: backend.fitted(read, places.bring(read, versions[read], place)) for read in reads}
     explicit = {name: places.bring(name, snapshot.explicit[name], place)}

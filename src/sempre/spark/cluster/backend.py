@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import NOWHERE, Span
 from sempre.kernel.values import Values
+from sempre.plan.backend import CLUSTER, Algebra, Column, CountedOf, Executable, Rows, TallyOf, VersionOf, ViewOf
 from sempre.plan.ops import Absent, Lower, Neighbors, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
 from sempre.spark.cluster import aggregates
 from sempre.spark.cluster.crossing import checked, named
 from sempre.spark.cluster.neighbors import neighbors
-from sempre.spark.cluster.plans import NOTHING_BOUND, Begun, Bound, Frames, Views, cuts
+from sempre.spark.cluster.plans import NOTHING_BOUND, Begun, Bound, Frames, cuts
 from sempre.spark.cluster.scratch import Scratch, Written
 from sempre.spark.cluster.tables import (
     BROADCAST_VALUES,
@@ -23,10 +24,12 @@ from sempre.spark.cluster.tables import (
     Table,
     Tally,
     Version,
+    Views,
     guessed,
     hinted,
     summed,
     union_frames,
+    version_of,
 )
 from sempre.spark.cluster.values import WEIGHT, kinds_of, names_of, table_of
 
@@ -64,9 +67,7 @@ class Sizes:
 class SparkBackend:
     """Runs plans as DataFrames of a session that somebody else owns."""
 
-    place = "cluster"
-
-    has_modules = False  # a module looks at values one by one, in one process
+    place = CLUSTER
 
     def __init__(self, program: CheckedProgram, spark: SparkSession, values: Values) -> None:
         self.program = program
@@ -94,6 +95,9 @@ class SparkBackend:
     def forget(self) -> None:
         """As `keep`."""
 
+    def for_modules(self) -> None:
+        """None: a module looks at values one by one, in one process."""
+
     def settle(self, rows: Iterable[Table]) -> None:
         self._store.settle(rows)
 
@@ -109,7 +113,7 @@ class SparkBackend:
     def fitted(self, relation: str, version: Version) -> Version:
         return version
 
-    def receive(self, relation: str, columns: Sequence[Any], size: int) -> Table:
+    def receive(self, relation: str, columns: Sequence[Column], size: int) -> Table:
         """Distinct rows from columns of codes, as the driver has them."""
         declared = self.program.relations[relation]
         if not size:
@@ -172,7 +176,7 @@ class SparkBackend:
         guess = 0
         kinds = kinds_of(self.program.relations[relation], self.program.types)
         for prepared in plans:
-            if any(not len(views[key]) for key in prepared.needs):
+            if any(not len(version_of(views, key)) for key in prepared.needs):
                 continue
             plan = prepared.plan
             seen = {key: views[key] for key in prepared.reads if key in views}
@@ -185,7 +189,7 @@ class SparkBackend:
                     continue
             parents += mine
             makers.append(partial(frames.head, plan, kinds, begun))
-            guess += FANOUT * min((len(views[key]) for key in prepared.needs), default=1)
+            guess += FANOUT * min((len(version_of(views, key)) for key in prepared.needs), default=1)
         return makers, parents, guess
 
     def _begin(self, frames: Frames, plan: Plan, parents: list[Table]) -> tuple[Begun | None, list[Table]]:
@@ -249,8 +253,15 @@ class SparkBackend:
 
         return self._store.lazy(empty, make, parents, shared=True, guess=guess)
 
-    def walk(self, front: Any, plans: Any, views: Any, present: Any, deleting: Any) -> None:
-        return None
+    def walk(
+        self,
+        front: Mapping[str, Table],
+        plans: Sequence[Prepared],
+        views: Views,
+        present: Mapping[str, Version],
+        deleting: Mapping[str, Tally] | None,
+    ) -> None:
+        """None: one row at a time is not for DataFrames."""
 
     # ----------------------------------------------------------------------------------------------------- sets
 
@@ -362,8 +373,11 @@ class SparkBackend:
 
     # ------------------------------------------------------------------------------------------------- neighbors
 
-    def ordering(self, order: Neighbors, rows: Table) -> Sorting:
-        return Sorting(self, order, rows)
+    def neighbors(self, order: Neighbors, rows: Table) -> Table:
+        self.settle([rows])
+        if not len(rows):
+            return self._empty(order.relation)
+        return self.written(order.relation, *neighbors(self.scratch, order, rows.frame(), rows.kinds))
 
     # -------------------------------------------------------------------------------------- aggregates in heads
 
@@ -433,23 +447,6 @@ class SparkBackend:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Sorting:
-    """Rows to be sorted when somebody asks for neighbors."""
-
-    backend: SparkBackend
-    order: Neighbors
-    rows: Table
-
-    def neighbors(self) -> Table:
-        """All neighbors."""
-        self.backend.settle([self.rows])
-        if not len(self.rows):
-            return self.backend.empty(self.order.relation).rows()
-        written = neighbors(self.backend.scratch, self.order, self.rows.frame(), self.rows.kinds)
-        return self.backend.written(self.order.relation, *written)
-
-
 def is_small(size: int | None, names: Sequence[str]) -> bool:
     """Whether so many rows can be sent to every task."""
     return size is not None and size * len(names) <= BROADCAST_VALUES
@@ -493,3 +490,15 @@ def _others(steps: tuple[Step, ...]) -> list[tuple[str, Read]]:
         for probe in probes((step,)) if isinstance(step, Absent | Reduce) else ():
             found += [(probe.relation, Read.HERE), (probe.relation, Read.THERE)]
     return found
+
+
+if TYPE_CHECKING:
+    # What this backend can do, and that its types are of one family. It has neither modules nor cycles.
+    SparkAlgebra = Algebra[Table, Version, Version, Table, Tally, Prepared]
+    _backend: type[SparkAlgebra] = SparkBackend
+    _rows: type[Rows] = Table
+    _version: type[VersionOf[Table]] = Version
+    _view: type[ViewOf[Version]] = Version
+    _counted: type[CountedOf[Table]] = Table
+    _tally: type[TallyOf[Table]] = Tally
+    _executable: type[Executable] = Prepared

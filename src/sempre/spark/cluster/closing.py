@@ -12,7 +12,7 @@ from sempre.plan.ops import relations_of
 from sempre.spark.cluster import intask
 from sempre.spark.cluster.backend import SparkBackend
 from sempre.spark.cluster.shares import Split, decide
-from sempre.spark.cluster.tables import Table, Version
+from sempre.spark.cluster.tables import Table, unsealed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,18 +38,18 @@ class InTasks:
         if split.seeded:
             first = first_facts(work.backend, work.plans, work.program, stratum, dict(work.new), work.explicit)
             (rows,) = first.values()
-            backend.settle([rows])
-            seeds = rows.frame()
-        found = self.closed(split, standing, seeds)
+            work.backend.settle([rows])
+            seeds = unsealed(rows).frame()
+        copies = {name: unsealed(standing[name].rows()) for name in split.copied if name in standing}
+        found = self.closed(split, copies, seeds)
         work.notes.append(f"{', '.join(stratum.relations)} inside of tasks: {split.reason}")
         changes = {name: Change(rows, backend.empty(name).rows()) for name, rows in found.items()}
-        versions = {name: backend.version(rows) for name, rows in found.items()}
+        versions = {name: work.backend.version(rows) for name, rows in found.items()}
         return Outcome(versions, changes, None, 1, "in tasks")
 
-    def closed(self, split: Split, inputs: Mapping[str, Version], seeds: DataFrame | None = None) -> dict[str, Table]:
-        """The relations of a stratum, by one pass over its shares."""
+    def closed(self, split: Split, copies: Mapping[str, Table], seeds: DataFrame | None = None) -> dict[str, Table]:
+        """The relations of a stratum, by one pass over its shares; `copies` are the rows of `split.copied`."""
         backend, scratch = self._backend, self._backend.scratch
-        copies = {name: inputs[name].rows() for name in split.copied if name in inputs}
         copies = {name: rows for name, rows in copies.items() if not rows.known_empty}
         backend.settle(copies.values())
         paths = {name: rows.path for name, rows in copies.items()}

@@ -34,6 +34,7 @@ from sempre.maintain.strategy import Work
 from sempre.modules.find import partition
 from sempre.modules.graph import Paths
 from sempre.modules.spec import Module
+from sempre.plan.backend import Rows, Version, sealed
 from sempre.plan.faults import limited
 from sempre.spark.cluster.shares import Split
 from sempre.spark.cluster.values import from_arrow, kinds_of, names_of, table_of
@@ -184,7 +185,8 @@ class Closer:
     def __init__(self, split: Split, copies: Mapping[str, pa.Table]) -> None:
         self._split = split
         self._program = program = split.program
-        self._backend = backend = LocalBackend(program, threads=1)
+        self._local = local = LocalBackend(program, threads=1)
+        self._backend = backend = sealed(local)
         self._plans = Plans(program, backend)
         self._modules = partition(program)
         if sum(table.num_rows for table in copies.values()) >= COMPILED_ROWS:
@@ -194,10 +196,10 @@ class Closer:
             for name, table in copies.items()
             for target in (split.explicit.get(name, name),)
         }
-        backend.fit({name: columns for name, (columns, _) in encoded.items()})
+        local.fit({name: columns for name, (columns, _) in encoded.items()})
         self._explicit = {name: backend.empty(name) for name in program.relations}
-        self._explicit |= {name: backend.version(backend.rows(name, *given)) for name, given in encoded.items()}
-        self._state: dict[str, Any] = {}
+        self._explicit |= {name: backend.version(local.rows(name, *given)) for name, given in encoded.items()}
+        self._state: dict[str, Version] = {}
         for stratum in program.strata[:-1]:
             self._state |= self._close(stratum, self._first(stratum))
         self._seeds: dict[str, _First] | None = None
@@ -207,7 +209,7 @@ class Closer:
         kinds = kinds_of(self._program.relations[name], self._program.types)
         names = names_of(kinds)
         columns = [
-            from_arrow(self._backend.values, table.column(at), kind) for at, kind in zip(names, kinds, strict=True)
+            from_arrow(self._local.values, table.column(at), kind) for at, kind in zip(names, kinds, strict=True)
         ]
         return columns, table.num_rows
 
@@ -217,20 +219,17 @@ class Closer:
             return self._on_paths(self._split.module, share)
         if self._seeds is None:
             first = self._first(self._split.stratum)
-            self._seeds = {name: _First(rows, self._shares_of(name, rows)) for name, rows in first.items()}
-        mine = {
-            name: RowSet(given.rows.packing, given.rows.keys[given.shares == share])
-            for name, given in self._seeds.items()
-        }
+            self._seeds = {name: _First(_own(rows), self._shares_of(name, rows)) for name, rows in first.items()}
+        mine = {name: self._local.chosen(given.rows, given.shares == share) for name, given in self._seeds.items()}
         return self._closed(mine)
 
     def from_seeds(self, seeds: pa.Table) -> Found:
         """The facts that follow from these first facts."""
         (name,) = self._split.stratum.relations
         columns, size = self._encoded(name, seeds)
-        self._backend.fit({name: columns})
+        self._local.fit({name: columns})
         self._state = {name: self._backend.fitted(name, version) for name, version in self._state.items()}
-        return self._closed({name: self._backend.rows(name, columns, size)})
+        return self._closed({name: self._local.rows(name, columns, size)})
 
     def _on_paths(self, module: Module, share: int) -> Found:
         """The facts whose first value is in one share."""
@@ -238,16 +237,17 @@ class Closer:
             first = self._first(self._split.stratum)
             facts = {letter: first[letter] for letter in module.letters if letter in first}
             facts |= {letter: self._state[letter].rows() for letter in module.letters if letter in self._state}
-            paths = Paths(module, {letter: tuple(rows.columns()) for letter, rows in facts.items()})
+            pairs = {letter: rows.columns() for letter, rows in facts.items()}
+            paths = Paths(module, {letter: (tails, heads) for letter, (tails, heads) in pairs.items()})
             self._paths = paths, self._shares([paths.values], [self._program.relations[module.heads[0]].kinds[0]])
         paths, shares = self._paths
         for head in module.heads:
             for block in paths.leading_from(head, shares == share):
                 yield from self._tables(head, block)
 
-    def _closed(self, mine: dict[str, RowSet]) -> Found:
+    def _closed(self, mine: Mapping[str, Rows]) -> Found:
         for name, version in self._close(self._split.stratum, mine).items():
-            rows = version.rows()
+            rows = _own(version.rows())
             for start in range(0, len(rows), WRITE_ROWS):
                 part = RowSet(rows.packing, rows.keys[start : start + WRITE_ROWS])
                 yield from self._tables(name, part.columns())
@@ -257,20 +257,20 @@ class Closer:
         size = len(columns[0])
         if size:
             kinds = kinds_of(relation, self._program.types)
-            yield name, table_of(self._backend.values, columns, size, kinds, relation.arity)
+            yield name, table_of(self._local.values, columns, size, kinds, relation.arity)
 
-    def _first(self, stratum: Stratum) -> dict[str, Any]:
+    def _first(self, stratum: Stratum) -> dict[str, Rows]:
         return first_facts(self._backend, self._plans, self._program, stratum, self._state, self._explicit)
 
-    def _close(self, stratum: Stratum, first: dict[str, Any]) -> dict[str, Any]:
+    def _close(self, stratum: Stratum, first: Mapping[str, Rows]) -> dict[str, Version]:
         explicit, state = self._explicit, self._state
         # Indexes that the rounds ask for stay in the state: they serve the next share too.
         work = Work(self._program, self._backend, self._plans, {}, explicit, explicit, {}, _no_round, state)
         with limited(self._program, (*stratum.nonrecursive, *stratum.recursive)):
-            outcome, _ = closed(work, stratum, first, modules=self._modules.get(stratum.index, ()))
+            outcome, _ = closed(work, stratum, dict(first), modules=self._modules.get(stratum.index, ()))
         return outcome.versions
 
-    def _shares_of(self, name: str, rows: RowSet) -> Shares:
+    def _shares_of(self, name: str, rows: Rows) -> Shares:
         columns, kinds = rows.columns(), self._program.relations[name].kinds
         keys = self._split.keys.get(name, ())
         return self._shares([columns[at] for at in keys], [kinds[at] for at in keys], len(rows))
@@ -279,7 +279,7 @@ class Closer:
         """The share of every row, the same in all processes: codes of symbols are not, their texts are."""
         mixed = np.zeros(columns[0].size if size is None else size, np.uint64)
         for column, kind in zip(columns, kinds, strict=True):
-            hashes = _text_hashes(column, self._backend.values.symbols) if kind is Kind.SYMBOL else column
+            hashes = _text_hashes(column, self._local.values.symbols) if kind is Kind.SYMBOL else column
             mixed = _mixed(mixed ^ hashes.view(np.uint64))
         return (mixed % np.uint64(self._split.parts)).astype(np.int64)
 
@@ -295,6 +295,12 @@ def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))
+
+
+def _own(rows: Rows) -> RowSet:
+    """Rows of the backend that this task has."""
+    assert isinstance(rows, RowSet)
+    return rows
 
 
 def _no_round(round_: int, facts: int) -> None:

@@ -15,6 +15,7 @@ from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
 from sempre.plan.ops import Absent, Probe, Read, Reduce, Step, probes
 from sempre.spark.cluster.compute import arrow_schema, spark_schema
+from sempre.spark.cluster.tables import version_of
 from sempre.spark.cluster.values import Form, from_arrow, to_arrow
 from sempre.spark.failures import fault_text
 
@@ -74,7 +75,7 @@ def _found(
     first = steps[0]
     if len(steps) == 1 and isinstance(first, Probe):
         # One atom: nothing has to be looked up beforehand.
-        view = frames.views[first.relation, first.read]
+        view = version_of(frames.views, (first.relation, first.read))
         if not len(view):
             return None
         df, keys, _ = frames.looked_up(first, view, frozenset())

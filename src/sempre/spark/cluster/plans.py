@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sempre.analysis.model import CheckedProgram, Const, Expr, Kind, Match, NormalRule, Var
 from sempre.plan.ops import Absent, Assign, Distinct, Filter, Lower, Plan, Probe, RankOf, Read, Reduce, Step, TakeApart
@@ -23,13 +23,11 @@ from sempre.spark.cluster.compute import (
 )  # fmt: skip
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.spread import PIECE, spread
-from sempre.spark.cluster.tables import BROADCAST_VALUES, Tally, Version, hinted
+from sempre.spark.cluster.tables import BROADCAST_VALUES, Tally, Version, Views, hinted, version_of
 from sempre.spark.cluster.values import Form, Kinds, Shape, kinds_in, kinds_of, names_of, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-Views = Mapping[tuple[str, Read], Any]  # a `Version`; for ranks, a `Tally`
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +246,7 @@ class Frames:
     def _probe(self, step: Probe, bound: Bound, live: frozenset[str]) -> Bound | None:
         from pyspark.sql import functions as fn
 
-        view = self.views[step.relation, step.read]
+        view = version_of(self.views, (step.relation, step.read))
         if not len(view):
             return None
         right, keys, binds = self.looked_up(step, view, live)
@@ -288,7 +286,8 @@ class Frames:
         """With the rank of the fact that the bindings make of an atom."""
         from pyspark.sql import functions as fn
 
-        tally: Tally = self.views[atom.relation, Read.RANK]
+        tally = self.views[atom.relation, Read.RANK]
+        assert isinstance(tally, Tally)
         mine = self.name(var)
         if not tally.parts:
             df = self.frame(bound).withColumn(mine, fn.lit(0).cast("bigint"))

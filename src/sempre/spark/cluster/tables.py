@@ -13,9 +13,9 @@ from __future__ import annotations
 import functools
 import shutil
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.layout import Column
+from sempre.plan.backend import CLUSTER, Rows
+from sempre.plan.ops import Order, Read
 from sempre.spark.cluster.scratch import FEW_ROWS, Found, Scratch, Written
 from sempre.spark.cluster.values import WEIGHT, Kinds, arrow_schema, from_arrow, names_of
 from sempre.spark.failures import TaskFault
@@ -145,7 +147,7 @@ class Table:
     anybody can tell: a wrong one costs time only.
     """
 
-    place = "cluster"
+    place: ClassVar[str] = CLUSTER
 
     def __init__(
         self,
@@ -332,7 +334,7 @@ Part = tuple[Table, tuple[Table, ...]]
 class Version:
     """An immutable set of rows: disjoint parts, each without what was taken out of it. Serves as a view, too."""
 
-    place = "cluster"
+    place: ClassVar[str] = CLUSTER
 
     def __init__(self, like: Table, parts: tuple[Part, ...], size: int) -> None:
         self.like = like
@@ -347,7 +349,7 @@ class Version:
     def __len__(self) -> int:
         return self._size
 
-    def indexed(self, orders: object) -> Version:
+    def indexed(self, orders: Iterable[Order]) -> Version:
         return self
 
     @property
@@ -471,3 +473,19 @@ def summed(frames: Sequence[DataFrame], names: list[str]) -> DataFrame:
 
     total = union_frames(frames).groupBy(*names).agg(fn.sum(WEIGHT).alias(WEIGHT))
     return total.filter(fn.col(WEIGHT) != 0)
+
+
+Views = Mapping[tuple[str, Read], Version | Tally]  # a tally for `Read.RANK`, a version for all else
+
+
+def version_of(views: Views, key: tuple[str, Read]) -> Version:
+    """What is read by this name: all but ranks."""
+    found = views[key]
+    assert isinstance(found, Version)
+    return found
+
+
+def unsealed(rows: Rows) -> Table:
+    """Rows that this backend made, as what they are."""
+    assert isinstance(rows, Table)
+    return rows
