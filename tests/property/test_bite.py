@@ -12,6 +12,7 @@ import pytest
 
 from sempre.analysis.model import Fold, Not
 from sempre.maintain import backward_forward, dred, dredc, iterations, planning, states, update
+from sempre.plan.ops import Read
 from tests.engine import check_epochs
 from tests.property.programs import random_case
 from tests.property.test_engine import SEEDS
@@ -76,7 +77,20 @@ def prove_nothing_forward() -> Patches:
 
 
 def rederive_nothing() -> Patches:
-    return [(dred._Update, "_rederive", lambda self, name, groups, left: self._backend.empty(name).rows())]
+    return [(dred, "_rederive", lambda update, name, groups, own, left: update.backend.empty(name).rows())]
+
+
+def read_the_state_after_a_round_for_that_before() -> Patches:
+    def read_step(views: Any, name: str, larger: Any, smaller: Any, only: Any) -> None:
+        states.read_alike(views, name, smaller)
+        views[name, Read.ONLY] = only
+
+    return [(update, "read_step", read_step)]
+
+
+def take_what_only_one_state_has_for_the_other() -> Patches:
+    real = states.Sides.put
+    return [(states.Sides, "put", lambda self, views, name, gained: real(self, views, name, not gained))]
 
 
 DEFECTS = {
@@ -87,6 +101,10 @@ DEFECTS = {
     "elastic misses negations": ("elastic", skip_nested_pivots(Not)),
     "dredc misses aggregates": ("dredc", skip_nested_pivots(Fold)),
     "dred rederives nothing": ("dred", rederive_nothing()),
+    "dred keeps a dead relation": ("dred", bury_all_but_one_relation()),
+    "dred takes a round's states for one": ("dred", read_the_state_after_a_round_for_that_before()),
+    "dredc mixes up the sides": ("dredc", take_what_only_one_state_has_for_the_other()),
+    "elastic mixes up the sides": ("elastic", take_what_only_one_state_has_for_the_other()),
     "dredc drops a counter": ("dredc", forget_gained_instances()),
     "dredc drops new recursive instances": ("dredc", count_no_new_recursive_instances()),
     "dredc forgets what came back": ("dredc", forget_what_came_back()),

@@ -18,9 +18,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sempre.active.inference import Cycle, Endless, Inference, by_sign
-from sempre.active.matching import Sides
 from sempre.active.timeline import Timeline, clock, last_flips
 from sempre.analysis.model import NormalRule
+from sempre.maintain.states import Sides
 from sempre.maintain.strategy import Change
 from sempre.plan.backend import Chain, Counted, Rows, Version, View
 from sempre.plan.ops import Order

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from sempre.active.matching import Matcher, Sides
+from sempre.active.matching import Matcher
 from sempre.active.timeline import Phases, Timeline, clock
 from sempre.analysis.model import NormalRule
+from sempre.maintain.states import Sides
 from sempre.maintain.strategy import Change
 from sempre.plan.backend import Backend, Chain, Counted, CycleBackend, Rows
 from sempre.plan.ops import Order

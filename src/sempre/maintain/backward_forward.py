@@ -18,6 +18,7 @@ from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.dredc import Counters, changed_nonrec, count_nonrecursive
 from sempre.maintain.planning import pivots
 from sempre.maintain.recompute import materialize
+from sempre.maintain.states import read_step
 from sempre.maintain.strategy import Outcome, Work, some
 from sempre.maintain.update import StratumUpdate, heads, own_views
 from sempre.plan.backend import Rows, Tally, Version, View
@@ -146,11 +147,11 @@ class _Search:
                 return
             views = dict(self._new_below)
             for name in self._stratum.relations:
-                views[name, Read.BOTH] = backend.view(self._proved[name])
+                before, only = backend.view(self._proved[name]), None
                 if name in front:
                     self._proved[name] = self._proved[name].adding(front[name])
-                    views[name, Read.ONLY] = update.only(front[name], name)
-                views[name, Read.HERE] = backend.view(self._proved[name])
+                    only = update.only(front[name], name)
+                read_step(views, name, backend.view(self._proved[name]), before, only)
             front = {
                 head: backend.intersection(backend.derive(head, plans, views, self._proved[head]), seen[head])
                 for head, plans in update.plans_for(front).items()

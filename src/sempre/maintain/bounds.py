@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.modular import Exchange
 from sempre.maintain.recompute import materialize
-from sempre.maintain.states import STANDING, ViewDict
+from sempre.maintain.states import ViewDict, read_alike
 from sempre.maintain.strategy import Work
 from sempre.modules.spec import Module
 from sempre.plan.backend import Counted, Rows, Tally, Version, View
@@ -123,6 +123,5 @@ class Watched(Exchange):
         ready = plans.full(rule, state)
         views: ViewDict = {}
         for (name, _), orders in plans.needed_orders([(rule, None)]).items():
-            view = self._backend.view(state[name].indexed(orders))
-            views.update({(name, read): view for read in STANDING})
+            read_alike(views, name, self._backend.view(state[name].indexed(orders)))
         return self._backend.count(rule.relation, [ready], views)

@@ -20,7 +20,7 @@ from typing import Any
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.modular import Partitioned, exchange_of
 from sempre.maintain.recompute import materialize_with
-from sempre.maintain.states import STANDING, Below
+from sempre.maintain.states import Below, read_alike
 from sempre.maintain.strategy import Outcome, Work
 from sempre.maintain.update import StratumUpdate, heads
 from sempre.plan.backend import Counted, Rows, Tally, Version, Walk
@@ -173,6 +173,5 @@ def _count(work: Work, rule: NormalRule, own: Mapping[str, Version], below: Belo
     orders = below.orders([(rule, None)])
     views = below.standing(orders, old)
     for name in own.keys() & orders.keys():
-        view = backend.view(own[name].indexed(orders[name]))
-        views.update({(name, read): view for read in STANDING})
+        read_alike(views, name, backend.view(own[name].indexed(orders[name])))
     return backend.count(rule.relation, [ready], views)

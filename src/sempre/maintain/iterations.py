@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.planning import change_pivots, pivot_relation
-from sempre.maintain.states import STANDING, Below, ViewDict
+from sempre.maintain.states import Below, Sides, ViewDict, read_alike, read_step
 from sempre.maintain.strategy import Abandoned, Change, Outcome, Work, again, some
 from sempre.plan.backend import Counted, Executable, Rows, Version, View
 from sempre.plan.ops import HEAD, Order, Pivot, Read
@@ -153,12 +153,11 @@ class _Bootstrap(_Rounds):
         """The instances that become true once `delta` is there; adds it to the state."""
         backend, views = self.backend, dict(below)
         for name in self.stratum.relations:
-            rows = delta.get(name)
-            views[name, Read.BOTH] = backend.view(self.state[name])
+            rows, before, only = delta.get(name), backend.view(self.state[name]), None
             if rows is not None and len(rows):
                 self.state[name] = self.state[name].adding(rows)
-                views[name, Read.ONLY] = backend.view(self.start(name, rows))
-            views[name, Read.HERE] = backend.view(self.state[name])
+                only = backend.view(self.start(name, rows))
+            read_step(views, name, backend.view(self.state[name]), before, only)
         by_head: dict[str, list[Executable]] = {}
         for head, plan in self._first if first else ():
             by_head.setdefault(head, []).append(plan)
@@ -237,7 +236,7 @@ class _Update(_Rounds):
             views = dict(below[gained])
             ready: dict[str, list[Executable]] = {}
             for name in self.stratum.relations:
-                self._own_views(views, name, gained)
+                self._sides(name).put(views, name, gained)
             moved = {n for n in self.stratum.relations if len(self._minus[n]) or len(self._plus[n])}
             for rule, pivot, reads in self._jobs:
                 if reads in moved or reads in self.below.changed:
@@ -249,16 +248,10 @@ class _Update(_Rounds):
     def _sum(self, one: Mapping[str, Counted], other: Mapping[str, Counted]) -> dict[str, Counted]:
         return self._merge(one, {name: counted.negated() for name, counted in other.items()})
 
-    def _own_views(self, views: ViewDict, name: str, gained: bool) -> None:
-        """The stratum's own relation in both runs; here is the new one when `gained`."""
-        backend = self.backend
-        then, now = backend.view(self._old[name]), self._now(name)
-        kept = backend.view(self._old[name], without=self._minus[name])
-        only = self._plus[name] if gained else self._minus[name]
-        views[name, Read.HERE], views[name, Read.THERE] = (now, then) if gained else (then, now)
-        views[name, Read.BOTH] = kept
-        views[name, Read.ONLY] = backend.view(only)
-        views[name, Read.CHANGED] = backend.view(self._plus[name], self._minus[name])
+    def _sides(self, name: str) -> Sides:
+        """The stratum's own relation in both runs."""
+        backend, then, minus = self.backend, self._old[name], self._minus[name]
+        return Sides.before(backend, backend.view(then), backend.view(then, without=minus), self._plus[name], minus)
 
     def _now(self, name: str) -> View:
         kept = self.backend.view(self._old[name], without=self._minus[name])
@@ -292,8 +285,7 @@ class _Update(_Rounds):
             return backend.total(name, [])
         views = self.below.standing(self.orders)
         for own in self.stratum.relations:
-            now = self._now(own)
-            views.update({(own, read): now for read in STANDING})
+            read_alike(views, own, self._now(own))
         views[name, Read.ONLY] = backend.view(self.start(name, rows))
         rules = (*self.stratum.nonrecursive, *self.stratum.recursive)
         plans = [self.plan(rule, HEAD) for rule in rules if rule.relation == name]

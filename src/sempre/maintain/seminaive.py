@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
 from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import REPLAN_BITS, Plans, pivot_relation, pivots
+from sempre.maintain.states import ViewDict, read_alike, read_step
 from sempre.maintain.strategy import some
-from sempre.plan.backend import Backend, Executable, Rows, Version, View
+from sempre.plan.backend import Backend, Executable, Rows, Version
 from sempre.plan.ops import Order, Pivot, Read
 
 Round = Callable[[int, int], None]
@@ -76,7 +77,7 @@ class Fixpoint:
         self._stratum = stratum
         self._jobs = jobs_by_head(stratum)
         self._on_round = on_round
-        self._views: dict[tuple[str, Read], View] = {}
+        self._views: ViewDict = {}
         self._ready: dict[str, list[tuple[str, Executable]]] = {}
         self._orders: dict[tuple[str, Read], set[Order]] = {}
         self._sizes: dict[str, int] = {}
@@ -150,11 +151,11 @@ class Fixpoint:
     ) -> dict[str, Rows]:
         """One round: what the recursive rules derive from `delta` and `new` does not have."""
         views, backend = self._views, self._backend
-        for name, rows in delta.items():
-            views[name, Read.ONLY] = backend.view(backend.version(rows, self._orders.get((name, Read.ONLY), ())))
         for name in self._stratum.relations:
-            views[name, Read.BOTH] = backend.view(old[name])
-            views[name, Read.HERE] = backend.view(new[name])
+            only = None
+            if name in delta:
+                only = backend.view(backend.version(delta[name], self._orders.get((name, Read.ONLY), ())))
+            read_step(views, name, backend.view(new[name]), backend.view(old[name]), only)
         following: dict[str, Rows] = {}
         for head, ready in self._ready.items():
             plans = [executable for reads, executable in ready if reads in delta]
@@ -190,8 +191,7 @@ class Fixpoint:
                 old[name] = old[name].indexed(self._lookups(name))
             else:
                 state[name] = state[name].indexed(self._lookups(name))
-                below = backend.view(state[name])
-                self._views.update({(name, read): below for read in (Read.HERE, Read.THERE, Read.BOTH)})
+                read_alike(self._views, name, backend.view(state[name]))
 
     def _lookups(self, name: str) -> set[Order]:
         """The orders that standing versions of a relation are looked up by."""
@@ -214,7 +214,7 @@ def first_facts(
     found: dict[str, Rows] = {}
     for head, rules in by_head.items():
         ready = [plans.full(rule, state) for rule in rules]
-        views: dict[tuple[str, Read], View] = {}
+        views: ViewDict = {}
         for (name, read), orders in plans.needed_orders((rule, None) for rule in rules).items():
             state[name] = state[name].indexed(orders)
             views[name, read] = backend.view(state[name])

@@ -1,21 +1,136 @@
-"""Two states of what a stratum reads, and the rule instances that tell them apart.
+"""Two states of what rules read, and the rule instances that tell them apart.
 
-Everything that maintains a stratum asks one question in many forms: which instances hold here and not there? `Below`
-answers it for changes in the strata below; within a stratum the strategies set up the views round by round.
+Everything that maintains a stratum asks one question in many forms: which instances hold here and not there? `Sides` is
+one relation in two states, `Deltas` the plans that find those instances. `Below` answers the question for changes in
+the strata below, `active/matching` for two databases; within a stratum the strategies compare the states before and
+after a round. How views are named in plans (`Read`) is written down here and nowhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
 from sempre.analysis.model import NormalRule, Stratum
-from sempre.maintain.planning import change_pivots
-from sempre.maintain.strategy import Work
-from sempre.plan.backend import Counted, Executable, Tally, Version, View
+from sempre.maintain.planning import Plans, change_pivots
+from sempre.maintain.strategy import Change, Work
+from sempre.plan.backend import Backend, Counted, Executable, Tally, Version, View
 from sempre.plan.ops import Order, Pivot, Read, relations_of
 
-STANDING = (Read.HERE, Read.THERE, Read.BOTH)
 ViewDict = dict[tuple[str, Read], View | Tally]  # `Views` to be filled
+Key = TypeVar("Key", bound=Hashable)
+
+
+def read_alike(views: ViewDict, name: str, view: View) -> None:
+    """A relation that is the same here and there."""
+    views[name, Read.HERE] = views[name, Read.THERE] = views[name, Read.BOTH] = view
+
+
+def read_step(views: ViewDict, name: str, larger: View, smaller: View, only: View | None) -> None:
+    """A relation of the stratum before and after a round: the instances in question hold only in the larger state.
+
+    `only` is what the smaller one lacks; None if that is nothing, and no plan starts from it.
+    """
+    views[name, Read.HERE], views[name, Read.BOTH] = larger, smaller
+    if only is not None:
+        views[name, Read.ONLY] = only
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """One relation in two states: the old one, the new one, what both have, and what only one of them has."""
+
+    old: View
+    new: View
+    both: View
+    plus: View
+    minus: View
+    changed: View  # `plus` and `minus`
+
+    @staticmethod
+    def alike(backend: Backend, name: str, view: View, orders: Iterable[Order]) -> Sides:
+        """The sides of a relation that does not differ."""
+        nothing = backend.view(backend.empty(name).indexed(orders))
+        return Sides(view, view, view, nothing, nothing, nothing)
+
+    @staticmethod
+    def after(backend: Backend, now: Version, plus: Version, minus: Version, old: Version | None = None) -> Sides:
+        """The sides of a relation that changed to `now`; `old` is what it was, if that is at hand."""
+        if old is not None and len(minus) < len(plus):  # the less is taken out, the less is looked up
+            both = backend.view(old, without=minus)
+        else:
+            both = backend.view(now, without=plus)
+        before = backend.view(old) if old is not None else both.plus(minus) if len(minus) else both
+        return Sides(before, backend.view(now), both, *_differences(backend, plus, minus))
+
+    @staticmethod
+    def before(backend: Backend, old: View, both: View, plus: Version, minus: Version) -> Sides:
+        """The sides of a relation that was `old`; `both` is that without `minus`."""
+        now = both.plus(plus) if len(plus) else both
+        return Sides(old, now, both, *_differences(backend, plus, minus))
+
+    def put(self, views: ViewDict, name: str, gained: bool) -> None:
+        """What plans read when the new state is here and the old one there (`gained`), or the other way round."""
+        here, there, only = (self.new, self.old, self.plus) if gained else (self.old, self.new, self.minus)
+        views[name, Read.HERE], views[name, Read.THERE], views[name, Read.BOTH] = here, there, self.both
+        views[name, Read.ONLY], views[name, Read.CHANGED] = only, self.changed
+
+
+def _differences(backend: Backend, plus: Version, minus: Version) -> tuple[View, View, View]:
+    return backend.view(plus), backend.view(minus), backend.view(plus, minus)
+
+
+def lookups(plans: Plans, rules: Iterable[tuple[NormalRule, Pivot | None]]) -> dict[str, set[Order]]:
+    """The orders that ready plans of these rules look relations up by."""
+    needed: dict[str, set[Order]] = {}
+    for (name, _), orders in plans.needed_orders(rules).items():
+        needed.setdefault(name, set()).update(orders)
+    return needed
+
+
+@dataclass(frozen=True, slots=True)
+class Deltas:
+    """The plans that find the instances of some rules that two states do not share, and the orders they look up by."""
+
+    ready: tuple[tuple[NormalRule, Pivot, Executable], ...]
+    orders: Mapping[str, set[Order]]
+
+    @staticmethod
+    def of(
+        plans: Plans,
+        rules: Iterable[NormalRule],
+        changed: Container[str],
+        sizes: Mapping[str, Version],
+        uniform: bool = False,
+    ) -> Deltas:
+        """The plans for these rules, when relations in `changed` differ."""
+        jobs = [
+            (rule, Pivot(pivot.literal, pivot.inner, uniform=True) if uniform else pivot)
+            for rule in rules
+            for pivot in change_pivots(rule, changed)
+        ]
+        ready = tuple((rule, pivot, plans.delta(rule, pivot, sizes)) for rule, pivot in jobs)
+        return Deltas(ready, lookups(plans, jobs))
+
+    def count(
+        self,
+        backend: Backend,
+        views: ViewDict,
+        by: Callable[[NormalRule], Key],
+        starts: Callable[[NormalRule, Pivot], bool] = lambda rule, pivot: True,
+    ) -> dict[Key, Counted]:
+        """The instances that hold here and not there, in groups; a group has rules of one head.
+
+        Plans that do not start, since there is nothing for them to start from, are left out.
+        """
+        heads: dict[Key, str] = {}
+        groups: dict[Key, list[Executable]] = {}
+        for rule, pivot, plan in self.ready:
+            if starts(rule, pivot):
+                heads[by(rule)] = rule.relation
+                groups.setdefault(by(rule), []).append(plan)
+        return {key: backend.count(heads[key], plans, views) for key, plans in groups.items()}
 
 
 class Below:
@@ -27,14 +142,11 @@ class Below:
         own = set(stratum.relations)
         rules = (*stratum.nonrecursive, *stratum.recursive)
         self._reads = set().union(*(relations_of(rule.body) for rule in rules)) - own if rules else set()
-        self.changed = {name: work.changes[name] for name in self._reads if name in work.changes}
+        self.changed: dict[str, Change] = {n: work.changes[n] for n in self._reads if n in work.changes}
 
     def orders(self, rules: Iterable[tuple[NormalRule, Pivot | None]]) -> dict[str, set[Order]]:
         """The orders that ready plans of these rules look relations up by."""
-        needed: dict[str, set[Order]] = {}
-        for (name, _), orders in self._work.plans.needed_orders(rules).items():
-            needed.setdefault(name, set()).update(orders)
-        return needed
+        return lookups(self._work.plans, rules)
 
     def compared(self, orders: Mapping[str, set[Order]], gained: bool) -> ViewDict:
         """Views with the new state here and the old one there (`gained`), or the other way round."""
@@ -44,19 +156,11 @@ class Below:
             new = work.new[name] = work.new[name].indexed(wanted)
             change = self.changed.get(name)
             if change is None:
-                same = backend.view(new)
-                views.update({(name, read): same for read in STANDING})
-                nothing = backend.view(backend.empty(name).indexed(wanted))
-                views[name, Read.ONLY] = views[name, Read.CHANGED] = nothing
-                continue
-            old = self._old(name, wanted)
-            plus, minus = (backend.version(rows, wanted) for rows in (change.plus, change.minus))
-            here, there, only, other = (new, old, plus, minus) if gained else (old, new, minus, plus)
-            views[name, Read.HERE] = backend.view(here)
-            views[name, Read.THERE] = backend.view(there)
-            views[name, Read.BOTH] = backend.view(here, without=only)
-            views[name, Read.ONLY] = backend.view(only)
-            views[name, Read.CHANGED] = backend.view(only, other)
+                sides = Sides.alike(backend, name, backend.view(new), wanted)
+            else:
+                plus, minus = (backend.version(rows, wanted) for rows in (change.plus, change.minus))
+                sides = Sides.after(backend, new, plus, minus, self._old(name, wanted))
+            sides.put(views, name, gained)
         return views
 
     def standing(self, orders: Mapping[str, set[Order]], old: bool = False) -> ViewDict:
@@ -67,8 +171,7 @@ class Below:
                 version = self._old(name, orders[name])
             else:
                 version = self._work.new[name] = self._work.new[name].indexed(orders[name])
-            view = self._backend.view(version)
-            views.update({(name, read): view for read in STANDING})
+            read_alike(views, name, self._backend.view(version))
         return views
 
     def _old(self, name: str, orders: set[Order]) -> Version:
@@ -81,13 +184,10 @@ class Below:
         Atoms of the stratum itself, in recursive rules, read `own`.
         """
         work = self._work
-        jobs = [(rule, pivot) for rule in rules for pivot in change_pivots(rule, self.changed)]
-        if not jobs:
+        deltas = Deltas.of(work.plans, rules, self.changed, {**work.old, **work.new})
+        if not deltas.ready:
             return {}
-        sizes = {**work.old, **work.new}
-        ready: dict[str, list[Executable]] = {}
-        for rule, pivot in jobs:
-            ready.setdefault(rule.relation, []).append(work.plans.delta(rule, pivot, sizes))
-        views = self.compared(self.orders(jobs), gained)
-        views.update({(name, read): view for name, view in own.items() for read in STANDING})
-        return {head: self._backend.count(head, plans, views) for head, plans in ready.items()}
+        views = self.compared(deltas.orders, gained)
+        for name, view in own.items():
+            read_alike(views, name, view)
+        return deltas.count(self._backend, views, lambda rule: rule.relation)

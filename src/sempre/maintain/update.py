@@ -12,10 +12,10 @@ from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.seminaive import WALK_AFTER, WALK_FRONT
-from sempre.maintain.states import STANDING, Below, ViewDict
+from sempre.maintain.states import Below, ViewDict, read_alike, read_step
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.plan.backend import Counted, Executable, Rows, Tally, Version, View, Walk
-from sempre.plan.ops import Pivot, Read
+from sempre.plan.ops import Pivot
 
 Job = tuple[NormalRule, Pivot]
 
@@ -121,12 +121,11 @@ class StratumUpdate:
         """Take the front out; returns the views in which the instances it breaks are found."""
         views = dict(below)
         for name in self.stratum.relations:
-            before = self.dead[name]
+            before, only = self.backend.view(self.old[name], without=self.dead[name]), None
             if name in front:
-                self.dead[name] = before.adding(front[name])
-                views[name, Read.ONLY] = self.only(front[name], name)
-            views[name, Read.HERE] = self.backend.view(self.old[name], without=before)
-            views[name, Read.BOTH] = self.backend.view(self.old[name], without=self.dead[name])
+                self.dead[name] = self.dead[name].adding(front[name])
+                only = self.only(front[name], name)
+            read_step(views, name, before, self.backend.view(self.old[name], without=self.dead[name]), only)
         return views
 
     # ------------------------------------------------------------------------------------------------ inserting
@@ -165,12 +164,12 @@ class StratumUpdate:
     def _insert_round(self, front: Mapping[str, Rows], below: ViewDict) -> dict[str, Rows]:
         views = dict(below)
         for name in self.stratum.relations:
-            views[name, Read.BOTH] = self.left(name)
+            before, only = self.left(name), None
             if name in front:
                 self.added[name] = self.added[name].adding(front[name])
                 self.fronts[name].append((self.rounds, front[name]))
-                views[name, Read.ONLY] = self.only(front[name], name)
-            views[name, Read.HERE] = self.left(name)
+                only = self.only(front[name], name)
+            read_step(views, name, self.left(name), before, only)
         following: dict[str, Rows] = {}
         for head, plans in self.plans_for(front).items():
             present = self.left(head)
@@ -199,7 +198,7 @@ def own_views(update: StratumUpdate, below: ViewDict, own: Mapping[str, View]) -
     """Views of one state: `below`, and `own` for the relations of the stratum."""
     views = dict(below)
     for name in update.stratum.relations:
-        views.update({(name, read): own[name] for read in STANDING})
+        read_alike(views, name, own[name])
     return views
 
 
