@@ -152,7 +152,7 @@ def everything(db: sempre.Database) -> dict[str, dict[str, Any]]:
     facts = {name: {tuple(map(plain, row)) for row in db[name]} for name in db}
     state: dict[str, dict[str, Any]] = {"": facts}
     for stratum in engine_of(db).program.strata:
-        memory = engine_of(db).snapshot.memories.get(stratum.index)
+        memory = Deferred.settled(engine_of(db).snapshot.memories.get(stratum.index))
         inner = memory.memory if isinstance(memory, Chosen) else memory
         if memory is not None and not (isinstance(inner, Partitioned) and inner.counters is None):
             counters = {key: n for name in stratum.relations for key, n in _counters(db, memory, name) if n}

@@ -16,13 +16,10 @@ from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.maintain.auto import Auto
-from sempre.maintain.backward_forward import BackwardForward
-from sempre.maintain.dred import DRed
 from sempre.maintain.dredc import DRedC
-from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
-from sempre.maintain.ranked import Ranked
 from sempre.maintain.recompute import Recompute, materialize
+from sempre.maintain.registry import STRATEGIES
 from sempre.maintain.sequence import Sequence
 from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work, again
 from sempre.modules.sequences import shown
@@ -32,23 +29,6 @@ from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
 from sempre.plan.faults import limited
 from sempre.plan.ops import Neighbors, relations_of
 
-STRATEGIES: dict[str, Strategy] = {
-    strategy.name: strategy
-    for strategy in (
-        Recompute(),
-        DRed(),
-        DRedC(),
-        BackwardForward(False),
-        BackwardForward(True),
-        ByIteration(False),
-        ByIteration(True),
-        Ranked(),
-        Auto(),
-    )
-}
-
-# Strategies that can update a stratum that they remember nothing of.
-FORGETFUL = ("recompute", "dred", "dredc", "bf", "bfc")
 # A stratum on the cluster that reads no more rows than this costs about as much as one job, whatever is done with it.
 FEW_ROWS = 1_000_000
 
@@ -406,7 +386,7 @@ class Engine:
         strategy, closer = self.strategy_of(stratum, place), self.places.closer
         # `auto` takes one pass over following a change, which takes several jobs, and a few more per round.
         fresh = before.blank or not stayed or self.strategy in (Auto.name, Recompute.name)
-        if closer is not None and place == CLUSTER and strategy.name in FORGETFUL and fresh:
+        if closer is not None and place == CLUSTER and strategy.forgetful and fresh:
             closed = closer(work, stratum)
             if closed is not None:
                 return closed if before.blank else again(work, stratum, closed)
@@ -534,7 +514,6 @@ def _no_round(round_: int, facts: int) -> None:
 
 
 __all__ = [
-    "STRATEGIES",
     "Changing",
     "Engine",
     "EpochResult",

@@ -8,25 +8,20 @@ from the recomputed facts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sempre.active.engine import ActiveEngine
 from sempre.analysis.model import Kind, Relation, Stratum
 from sempre.engine import Engine, standing
-from sempre.maintain.auto import Chosen
-from sempre.maintain.dredc import Counters, count_nonrecursive, count_recursive
-from sempre.maintain.iterations import ByIteration, Level, Levels
-from sempre.maintain.modular import Exchange, Partitioned
-from sempre.maintain.ranked import Ranks, ungrounded_facts
+from sempre.maintain.memory import how_many
 from sempre.maintain.recompute import Recompute
 from sempre.maintain.sequence import Sequence
-from sempre.maintain.states import Below
 from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work
 from sempre.modules.spec import Module
 from sempre.plan.backend import DRIVER, Counted, Rows, Version
@@ -45,8 +40,9 @@ class Difference:
     """Facts of one relation in which the state and a run from scratch differ.
 
     `what` is `missing` (facts that should be there), `unexpected` (facts that should not), `nonrec`, `rec` or
-    `iteration` (facts whose counter of that name is wrong), `rank` (facts that their ranks do not ground), or for
-    active rules `cycles`, `added` or `deleted` (facts with wrong records). `rows` is an Arrow table of the facts.
+    `iteration` (facts whose counter of that name is wrong), `rank` (facts that their ranks do not ground), `order`
+    (neighbors that the order kept of their source does not give), or for active rules `cycles`, `added` or `deleted`
+    (facts with wrong records). `rows` is an Arrow table of the facts.
     """
 
     relation: str
@@ -112,7 +108,7 @@ def _verify_chains(engine: ActiveEngine, decoder: Decoder) -> Verification:
         for what, rows in differences.items():
             if not len(rows):
                 continue
-            message = f"`{name}` has {_facts(len(rows))} with the wrong records: {what}"
+            message = f"`{name}` has {how_many(len(rows))} with the wrong records: {what}"
             declared = engine.program.relations[name]
             found.append(Difference(name, what, len(rows), message, rows, decoder, declared))
     facts = sum(map(len, engine.snapshot.versions.values()))
@@ -135,6 +131,7 @@ class _Sorted:
 
     order: Neighbors
     name: str = "sorted"
+    forgetful: ClassVar[bool] = True
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
         backend, order, name = work.backend.for_modules(), self.order, self.order.relation
@@ -153,6 +150,9 @@ class _Sorted:
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
         raise AssertionError("there is one epoch")
+
+    def recall(self, standing: Callable[[], Work], stratum: Stratum) -> None:
+        """It remembers nothing."""
 
 
 def _values(codes: Any, kind: Kind) -> Any:
@@ -196,16 +196,8 @@ class _Comparison:
             memory = Deferred.settled(snapshot.memories.get(stratum.index))
             if elsewhere & set(stratum.relations):
                 continue  # its counters are of another place
-            if isinstance(memory, Chosen):
-                memory = memory.memory
-            if isinstance(memory, Partitioned):
-                stratum, memory = Exchange(work, stratum, memory.modules).generic, memory.counters
-            if isinstance(memory, Ranks) and not self._found:
-                self._ranks(work, stratum, memory)
-            elif isinstance(memory, Counters):
-                self._instances(work, stratum, memory)
-            elif isinstance(memory, Levels):
-                self._iterations(work, stratum, memory)
+            if memory is not None:
+                memory.check(work, stratum, self)
         facts = sum(map(len, snapshot.versions.values()))
         return Verification(self._found, len(engine.program.relations), facts, self._counters)
 
@@ -217,66 +209,42 @@ class _Comparison:
         ):
             if len(rows):
                 shown = ", ".join(_text(name, row) for row in self._examples(name, rows))
-                self._add(name, what, rows, f"`{name}` {verb} {_facts(len(rows))}: {shown}")
+                self._add(name, what, rows, f"`{name}` {verb} {how_many(len(rows))}: {shown}")
 
-    def _instances(self, work: Work, stratum: Stratum, memory: Counters) -> None:
-        below = Below(work, stratum)
-        own = {name: work.new[name] for name in stratum.relations}
-        self._tallies("nonrec", memory.nonrec, count_nonrecursive(work, stratum, below, old=False))
-        if memory.rec is not None:
-            self._tallies("rec", memory.rec, count_recursive(work, stratum, own, below, old=False))
+    # ------------------------------------------------------------------------------- what memories tell of
 
-    def _ranks(self, work: Work, stratum: Stratum, memory: Ranks) -> None:
-        """Ranks are not those of a run from scratch; what they must do is ground every fact."""
-        self._counters += sum(len(tally.entries()) for tally in memory.tallies(self._backend).values())
-        for name, rows in ungrounded_facts(work, stratum, memory).items():
-            if len(rows):
-                shown = ", ".join(_text(name, row) for row in self._examples(name, rows))
-                self._add(name, "rank", rows, f"no support of lower rank for {_facts(len(rows))} of `{name}`: {shown}")
+    @property
+    def strategy(self) -> str:
+        return self._engine.strategy
 
-    def _tallies(self, what: str, have: Mapping[str, Any], want: Mapping[str, Any]) -> None:
-        for name in want:
-            counted, expected = have[name].entries(), want[name].entries()
-            self._counters += len(counted)
-            self._numbers(name, what, f"{what} of `{name}`", counted, expected)
+    @property
+    def is_clean(self) -> bool:
+        return not self._found
 
-    def _iterations(self, work: Work, stratum: Stratum, memory: Levels) -> None:
-        want = ByIteration(self._engine.strategy != "counting").bootstrap(work, stratum).memory.levels
-        for number in range(max(len(memory.levels), len(want))):
-            for name in stratum.relations:
-                self._iteration(name, number + 1, _level(memory.levels, number), _level(want, number))
+    def saw(self, counters: int) -> None:
+        self._counters += counters
 
-    def _iteration(self, name: str, number: int, have: Level, want: Level) -> None:
-        """Compare one iteration: how often facts are derived, and which are new."""
-        counted, expected = (self._counts(name, level) for level in (have, want))
-        self._counters += len(counted)
-        if self._numbers(name, "iteration", f"the count of `{name}` in iteration {number}", counted, expected):
-            return
-        rows = self._backend.difference(self._new(name, have), self._backend.version(self._new(name, want)))
-        if len(rows):
-            self._add(
-                name, "iteration", rows, f"{_facts(len(rows))} of `{name}` should not be new in iteration {number}"
-            )
-
-    def _counts(self, name: str, level: Level) -> Counted:
-        return level.counts.get(name) or self._backend.total(name, [])
-
-    def _new(self, name: str, level: Level) -> Rows:
-        return level.facts.get(name) or self._backend.empty(name).rows()
-
-    def _numbers(self, name: str, what: str, label: str, have: Counted, want: Counted) -> bool:
+    def compare(self, relation: str, what: str, label: str, have: Counted, want: Counted) -> bool:
         """Note the facts whose numbers differ; says whether there are any."""
+        self._counters += len(have)
         backend = self._backend
-        wrong = backend.total(name, [part for part in (have, want.negated()) if len(part)])
+        wrong = backend.total(relation, [part for part in (have, want.negated()) if len(part)])
         if not len(wrong):
             return False
-        has, should = (self._decoded(name, backend.restricted(part, wrong.rows())) for part in (have, want))
+        has, should = (self._decoded(relation, backend.restricted(part, wrong.rows())) for part in (have, want))
         shown = [
-            f"{_text(name, row)} has {has.get(row, 0)}, should have {should.get(row, 0)}"
-            for row in self._examples(name, wrong.rows())
+            f"{_text(relation, row)} has {has.get(row, 0)}, should have {should.get(row, 0)}"
+            for row in self._examples(relation, wrong.rows())
         ]
-        self._add(name, what, wrong.rows(), f"{label} is wrong for {_facts(len(wrong))}: {'; '.join(shown)}")
+        message = f"{label} is wrong for {how_many(len(wrong))}: {'; '.join(shown)}"
+        self._add(relation, what, wrong.rows(), message)
         return True
+
+    def wrong(self, relation: str, what: str, rows: Rows, message: str, examples: bool) -> None:
+        """Note facts that are wrong, if any."""
+        if len(rows):
+            shown = ", ".join(_text(relation, row) for row in self._examples(relation, rows)) if examples else ""
+            self._add(relation, what, rows, f"{message}: {shown}" if shown else message)
 
     def _add(self, name: str, what: str, rows: Rows, message: str) -> None:
         declared = self._engine.program.relations[name]
@@ -293,14 +261,6 @@ class _Comparison:
         return dict(
             zip(self._decoder.tuples(declared, rows.columns(), len(rows)), counted.weights.tolist(), strict=True)
         )
-
-
-def _level(levels: tuple[Level, ...], number: int) -> Level:
-    return levels[number] if number < len(levels) else Level({}, {})
-
-
-def _facts(number: int) -> str:
-    return "1 fact" if number == 1 else f"{number:,} facts"
 
 
 def _text(name: str, row: tuple[Any, ...]) -> str:

@@ -14,6 +14,7 @@ from sempre.engine import Engine
 from sempre.kernel.trace import RowSet
 from sempre.maintain.dredc import Counters
 from sempre.maintain.iterations import Level, Levels
+from sempre.maintain.sequence import Sorted
 from tests.engine import STRATEGIES, unhurried
 
 REACH = """
@@ -128,3 +129,20 @@ def test_verifying_changes_nothing(databases: Make) -> None:
 def test_a_new_database_verifies() -> None:
     with sempre.Database(REACH + 'edge("a", "b").') as db:
         assert db.verify().ok
+
+
+def test_a_wrong_order_is_named() -> None:
+    rules = ".decl e(n: number)\n.decl s(a: number, b: number)\ns(a, b) :- e(a), e(b), a < b, !m(a, b).\n"
+    rules += ".decl m(a: number, b: number)\nm(a, b) :- e(a), e(b), e(n), a < n, n < b.\n"
+    with sempre.Database(rules) as db:
+        db.apply(insert={"e": [(1,), (3,), (7,)]})
+        db.apply(insert={"e": [(5,)]}, delete={"e": [(3,)]})
+        memories = db._engine.snapshot.memories
+        (index,) = (index for index, memory in memories.items() if isinstance(memory, Sorted))
+        kept, found = memories[index], db.verify()
+        assert (found.ok, found.counters >= 2) == (True, True)
+        late = kept.ordering.changed(rows(db, "e", (4,)), rows(db, "e", (5,)))
+        plant(db, memories={**memories, index: replace(kept, ordering=late)})
+        (difference,) = db.verify().differences
+        assert (difference.relation, difference.what, difference.size) == (kept.relation, "order", 4)
+        assert difference.message.startswith("the order is wrong for 4 facts of")

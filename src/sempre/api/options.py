@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, StateError
-from sempre.engine import STRATEGIES, Progress
+from sempre.engine import Progress
+from sempre.maintain.names import STRATEGY_NAMES
 from sempre.modules.find import Parts, wanted_kinds
 from sempre.places import Places
 from sempre.plan.backend import sealed
@@ -41,7 +42,7 @@ class Options:
 
 
 def check_options(strategy: str, place: str, semantics: str | None) -> None:
-    known = sorted(STRATEGIES)
+    known = sorted(STRATEGY_NAMES)
     if strategy not in known:
         raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
     if place == "workers":

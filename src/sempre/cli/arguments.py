@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sempre.diagnostics import StateError
+from sempre.maintain.names import STRATEGY_NAMES
 from sempre.sizes import parse_size
 
-STRATEGIES = ("auto", "recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic", "ranked")
 NETWORK_ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 PLACES = ("auto", "driver", "workers", "cluster")
 MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, stc, linear, rch, seq"
@@ -120,7 +120,7 @@ def _store_parser(command: str) -> _Parser:
         where("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")
         _add_session(where)
     if command in ("init", "apply", "whatif", "verify", "migrate"):
-        add("--strategy", choices=STRATEGIES, default="auto")
+        add("--strategy", choices=STRATEGY_NAMES, default="auto")
         add("--threads", metavar="N", type=_positive)
     if command == "verify":
         add("--repair", action="store_true", help="where it differs, write the right state as a new epoch")
@@ -180,7 +180,7 @@ def _run_parser() -> _Parser:
     add("--changes-out", metavar="DIR", type=Path, help="write DIR/N/R.added.csv and R.removed.csv for each epoch N")
     add("--report", metavar="FILE.json", type=Path, help="write what was done, and how long it took")
     expert = parser.add_argument_group("how it is evaluated").add_argument
-    expert("--strategy", choices=STRATEGIES, default="auto")
+    expert("--strategy", choices=STRATEGY_NAMES, default="auto")
     expert("--modules", metavar="auto|off|LIST", default="auto", help=MODULES_HELP)
     expert("--semantics", choices=("stratified", "active"))
     expert("--cycles", metavar="N", type=_positive, help="how many cycles active rules may take (default: 10000)")

@@ -10,12 +10,14 @@ against the last run from scratch. Giving up costs what was spent so far and not
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import ClassVar
 
 from sempre.analysis.model import Stratum
 from sempre.kernel.limits import Limit
 from sempre.maintain.dredc import DRedC
+from sempre.maintain.memory import Checks, Memory, Meta, Reading, Writing, described
 from sempre.maintain.modular import is_certain
 from sempre.maintain.ranked import Ranked, ranks_of
 from sempre.maintain.recompute import materialize_with
@@ -46,15 +48,39 @@ class Chosen:
     """
 
     strategy: Strategy
-    memory: Any
+    memory: Memory | None
     full_seconds: float
     affects: float = 0.0
+
+    kind: ClassVar[str] = "chosen"
+    sets: ClassVar[Mapping[str, int]] = {}  # all of them are those of the memory within
+
+    def describe(self) -> Meta | None:
+        inner = described(self.memory, self.strategy.name)
+        if inner is None:
+            return None
+        return {"seconds": self.full_seconds, "affects": self.affects, "memory": inner}
+
+    def write(self, shelf: Writing) -> None:
+        if self.memory is not None:
+            self.memory.write(shelf)
+
+    @classmethod
+    def read(cls, meta: Meta, stratum: Stratum, shelf: Reading) -> Chosen:
+        inner = meta["memory"]
+        memory = shelf.memory(inner, stratum)
+        return cls(shelf.strategy(inner["strategy"]), memory, meta["seconds"], meta["affects"])
+
+    def check(self, work: Work, stratum: Stratum, checks: Checks) -> None:
+        if self.memory is not None:
+            self.memory.check(work, stratum, checks)
 
 
 class Auto:
     """Chooses per stratum and epoch."""
 
     name = "auto"
+    forgetful = False
 
     def bootstrap(self, work: Work, stratum: Stratum, affects: float = 0.0, counting: bool = False) -> Outcome:
         started = time.perf_counter()
@@ -62,7 +88,7 @@ class Auto:
         modular = outcome.memory is not None
         counting = counting or modular or fixpoint.walked or fixpoint.rounds > MANY_ROUNDS
         strategy: Strategy = DRedC() if counting else Ranked()
-        memory = outcome.memory if counting else ranks_of(work, stratum, fixpoint)
+        memory: Memory | None = outcome.memory if counting else ranks_of(work, stratum, fixpoint)
         chosen = Chosen(strategy, memory, time.perf_counter() - started, affects)
         return Outcome(outcome.versions, outcome.changes, chosen, outcome.rounds, "recompute")
 
@@ -94,6 +120,10 @@ class Auto:
         affects = affects if not memory.affects else (memory.affects + affects) / 2
         chosen = Chosen(memory.strategy, outcome.memory, memory.full_seconds, affects)
         return Outcome(outcome.versions, outcome.changes, chosen, outcome.rounds, memory.strategy.name)
+
+    def recall(self, standing: Callable[[], Work], stratum: Stratum) -> Chosen:
+        """Facts alone are enough to go on with counters."""
+        return Chosen(DRedC(), None, 0.0)
 
     def _again(self, work: Work, stratum: Stratum, memory: Chosen, reason: str, counting: bool = False) -> Outcome:
         work.notes.append(f"{', '.join(stratum.relations)} recomputed: {reason}")

@@ -11,7 +11,7 @@ Differs: facts are searched for in batches, and what the search rejects is delet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sempre.analysis.model import NormalRule, Stratum
@@ -27,6 +27,8 @@ from sempre.plan.ops import HEAD, Pivot, Read
 
 class BackwardForward:
     """Searches for proofs; with `counting`, keeps the counter `nonrec`, which ends most searches at once."""
+
+    forgetful = True
 
     def __init__(self, counting: bool) -> None:
         self.name = "bfc" if counting else "bf"
@@ -55,6 +57,9 @@ class BackwardForward:
             nonrec = changed_nonrec(update, memory.nonrec, nonrecursive, gained)
         update.insert(gained, {})
         return update.outcome(None if nonrec is None else Counters(nonrec, None))
+
+    def recall(self, standing: Callable[[], Work], stratum: Stratum) -> None:
+        """It finds out what it needs when it needs it."""
 
 
 def _to_bodies(stratum: Stratum) -> list[tuple[NormalRule, Pivot]]:

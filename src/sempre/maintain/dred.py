@@ -10,7 +10,7 @@ Reference: [GMS93].
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sempre.analysis.model import Stratum
@@ -27,6 +27,7 @@ class DRed:
     """Maintains sets alone."""
 
     name = "dred"
+    forgetful = True
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
         return materialize(work, stratum)
@@ -35,6 +36,9 @@ class DRed:
         if any(keeps_total(work.program.relations[name]) for name in stratum.relations):
             return update_totals(work, stratum)
         return _update(work, stratum)
+
+    def recall(self, standing: Callable[[], Work], stratum: Stratum) -> None:
+        """It finds out what it needs when it needs it."""
 
 
 def _update(work: Work, stratum: Stratum) -> Outcome:

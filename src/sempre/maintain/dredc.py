@@ -13,11 +13,12 @@ Differs: counters are lazy, and a stratum's changes are one batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sempre.analysis.model import NormalRule, Stratum
+from sempre.maintain.memory import Checks, Meta, Reading, Writing
 from sempre.maintain.modular import Partitioned, exchange_of
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.states import Below, read_alike
@@ -33,11 +34,37 @@ class Counters:
     nonrec: Mapping[str, Tally]
     rec: Mapping[str, Tally] | None
 
+    kind: ClassVar[str] = "counters"
+    sets: ClassVar[Mapping[str, int]] = {"nonrec": 0, "rec": 0}
+
+    def describe(self) -> Meta:
+        return {"rec": self.rec is not None}
+
+    def write(self, shelf: Writing) -> None:
+        for kind, tallies in (("nonrec", self.nonrec), ("rec", self.rec or {})):
+            for name, tally in tallies.items():
+                shelf.tally(kind, name, tally)
+
+    @classmethod
+    def read(cls, meta: Meta, stratum: Stratum, shelf: Reading) -> Counters:
+        return cls(shelf.tallies("nonrec", stratum), shelf.tallies("rec", stratum) if meta["rec"] else None)
+
+    def check(self, work: Work, stratum: Stratum, checks: Checks) -> None:
+        """Every counter is what counting all instances gives."""
+        below, own = Below(work, stratum), {name: work.new[name] for name in stratum.relations}
+        wanted = {"nonrec": (self.nonrec, count_nonrecursive(work, stratum, below, old=False))}
+        if self.rec is not None:
+            wanted["rec"] = (self.rec, count_recursive(work, stratum, own, below, old=False))
+        for what, (have, want) in wanted.items():
+            for name in want:
+                checks.compare(name, what, f"{what} of `{name}`", have[name].entries(), want[name].entries())
+
 
 class DRedC:
     """Maintains counters and changes what they say."""
 
     name = "dredc"
+    forgetful = True
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
         return materialize_with(work, stratum, modules=work.modules.get(stratum.index, ()))[0]
@@ -69,6 +96,9 @@ class DRedC:
         update.insert(gained, _rederived(update))
         after = Counters(nonrec, update.rec)
         return update.outcome(exchange.memory(after) if exchange else after)
+
+    def recall(self, standing: Callable[[], Work], stratum: Stratum) -> None:
+        """It finds out what it needs when it needs it."""
 
 
 def _rederived(update: StratumUpdate) -> dict[str, Rows]:

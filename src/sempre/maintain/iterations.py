@@ -19,14 +19,16 @@ old and new levels are kept side by side; when the old run was longer than the n
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sempre.analysis.model import NormalRule, Stratum
+from sempre.maintain.memory import Checks, Memory, Meta, Reading, Writing, how_many
 from sempre.maintain.planning import change_pivots, pivot_relation
 from sempre.maintain.states import Below, Sides, ViewDict, read_alike, read_step
 from sempre.maintain.strategy import Abandoned, Change, Outcome, Work, again, some
-from sempre.plan.backend import Counted, Executable, Rows, Version, View
+from sempre.plan.backend import Backend, Counted, Executable, Rows, Version, View
 from sempre.plan.ops import HEAD, Order, Pivot, Read
 
 # An update is given up for a run from scratch when it takes longer than this share of the last such run.
@@ -52,9 +54,56 @@ class Levels:
     levels: tuple[Level, ...]
     bootstrap_seconds: float
 
+    kind: ClassVar[str] = "levels"
+    sets: ClassVar[Mapping[str, int]] = {"count": 1, "new": 1}  # the iteration comes first
+
+    def describe(self) -> Meta:
+        return {"levels": len(self.levels), "seconds": self.bootstrap_seconds}
+
+    def write(self, shelf: Writing) -> None:
+        for number, level in enumerate(self.levels, 1):
+            for name, counted in level.counts.items():
+                shelf.counted("count", name, counted, number)
+            for name, rows in level.facts.items():
+                shelf.rows("new", name, rows, 1, number)
+
+    @classmethod
+    def read(cls, meta: Meta, stratum: Stratum, shelf: Reading) -> Levels:
+        counts, facts = (shelf.iterations(kind, stratum, meta["levels"]) for kind in ("count", "new"))
+        levels = [
+            Level({name: new.rows() for name, new in found.items()}, counted)
+            for counted, found in zip(counts, facts, strict=True)
+        ]
+        return cls(tuple(levels), meta["seconds"])
+
+    def check(self, work: Work, stratum: Stratum, checks: Checks) -> None:
+        """Every iteration is that of a run from scratch."""
+        again = ByIteration(checks.strategy != "counting").bootstrap(work, stratum).memory
+        assert isinstance(again, Levels)
+        for number in range(max(len(self.levels), len(again.levels))):
+            have, want = self._level(number), again._level(number)
+            for name in stratum.relations:
+                _compare(work.backend, name, number + 1, have, want, checks)
+
+    def _level(self, number: int) -> Level:
+        return self.levels[number] if number < len(self.levels) else Level({}, {})
+
+
+def _compare(backend: Backend, name: str, number: int, have: Level, want: Level, checks: Checks) -> None:
+    """One iteration: how often facts are derived, and which are new."""
+    counts = [level.counts.get(name) or backend.total(name, []) for level in (have, want)]
+    if checks.compare(name, "iteration", f"the count of `{name}` in iteration {number}", counts[0], counts[1]):
+        return
+    new = [level.facts.get(name) or backend.empty(name).rows() for level in (have, want)]
+    rows = backend.difference(new[0], backend.version(new[1]))
+    message = f"{how_many(len(rows))} of `{name}` should not be new in iteration {number}"
+    checks.wrong(name, "iteration", rows, message, examples=False)
+
 
 class ByIteration:
     """`counting` or `elastic`."""
+
+    forgetful = False
 
     def __init__(self, sparse: bool) -> None:
         self.name = "elastic" if sparse else "counting"
@@ -87,6 +136,10 @@ class ByIteration:
             return again(work, stratum, self.bootstrap(work, stratum))
         finally:
             work.on_round = observe
+
+    def recall(self, standing: Callable[[], Work], stratum: Stratum) -> Memory | None:
+        """What a run from scratch would remember."""
+        return self.bootstrap(standing(), stratum).memory
 
 
 class _Rounds:

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sempre.analysis.model import Stratum
+from sempre.maintain.memory import Checks, Unstored
 from sempre.maintain.strategy import Change, Work, some
 from sempre.modules.closing import Closing, Kept
 from sempre.modules.graph import MATRIX_NODES
@@ -34,12 +35,19 @@ SWEPT_BITS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class Partitioned:
+class Partitioned(Unstored):
     """What a stratum with modules remembers: the counters of the generic module, and what each module keeps."""
 
     modules: tuple[Module, ...]
     counters: Any
     kept: tuple[Kept, ...]
+
+    kind: ClassVar[str] = "partitioned"
+
+    def check(self, work: Work, stratum: Stratum, checks: Checks) -> None:
+        """The counters are those of the rules that no module owns."""
+        if self.counters is not None:
+            self.counters.check(work, Exchange(work, stratum, self.modules).generic, checks)
 
 
 class Exchange:

@@ -21,11 +21,12 @@ follow from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sempre.analysis.model import Stratum
+from sempre.maintain.memory import Checks, Memory, Meta, Reading, Writing, how_many
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.seminaive import Fixpoint
 from sempre.maintain.states import ViewDict
@@ -47,6 +48,32 @@ class Ranks:
     settled: Mapping[str, Tally]
     found: Mapping[str, Found]
     top: int
+
+    kind: ClassVar[str] = "ranks"
+    sets: ClassVar[Mapping[str, int]] = {"rank": 0}
+
+    def describe(self) -> Meta:
+        return {"top": self.top}
+
+    def write(self, shelf: Writing) -> None:
+        for name, tally in self.settled.items():
+            shelf.tally("rank", name, tally)
+        for name, rounds in self.found.items():
+            for rank, rows in rounds:
+                shelf.rows("rank", name, rows, rank)
+
+    @classmethod
+    def read(cls, meta: Meta, stratum: Stratum, shelf: Reading) -> Ranks:
+        return cls(shelf.tallies("rank", stratum), dict.fromkeys(stratum.relations, ()), meta["top"])
+
+    def check(self, work: Work, stratum: Stratum, checks: Checks) -> None:
+        """Ranks are not those of a run from scratch; what they must do is ground every fact, if the facts are right."""
+        if not checks.is_clean:
+            return
+        checks.saw(sum(len(tally.entries()) for tally in self.tallies(work.backend).values()))
+        for name, rows in ungrounded_facts(work, stratum, self).items():
+            message = f"no support of lower rank for {how_many(len(rows))} of `{name}`"
+            checks.wrong(name, "rank", rows, message, examples=True)
 
     def tallies(self, backend: Backend) -> dict[str, Tally]:
         """The rank of every fact, by relation."""
@@ -70,6 +97,7 @@ class Ranked:
     """Maintains ranks."""
 
     name = "ranked"
+    forgetful = False
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
         outcome, fixpoint = materialize_with(work, stratum, walking=False)
@@ -92,6 +120,10 @@ class Ranked:
         again = {name: _derivable(update, name) for name in stratum.relations if len(update.dead[name])}
         update.insert(gained, again)
         return update.outcome(memory.later(update.fronts) if stratum.recursive else memory)
+
+    def recall(self, standing: Callable[[], Work], stratum: Stratum) -> Memory | None:
+        """What a run from scratch would remember."""
+        return self.bootstrap(standing(), stratum).memory
 
 
 def _settled(memory: Ranks, update: StratumUpdate) -> Ranks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ class Recompute:
     """Evaluates the stratum again and compares; without `walking`, by rounds of arrays alone."""
 
     name = "recompute"
+    forgetful = True
 
     def __init__(self, walking: bool = True) -> None:
         self._walking = walking
@@ -28,6 +29,9 @@ class Recompute:
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
         return again(work, stratum, self.bootstrap(work, stratum))
+
+    def recall(self, standing: Callable[[], Work], stratum: Stratum) -> None:
+        """It finds out what it needs when it needs it."""
 
 
 def materialize(work: Work, stratum: Stratum) -> Outcome:

@@ -6,12 +6,35 @@ so that any mixture of insertions and deletions is one step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sempre.analysis.model import Stratum
+from sempre.maintain.memory import Checks, Memory, Unstored, how_many
 from sempre.maintain.strategy import Change, Outcome, Work, again
 from sempre.plan.backend import Ordering
 from sempre.plan.ops import Neighbors
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted(Unstored):
+    """The source of a relation of neighbors, in order."""
+
+    relation: str
+    ordering: Ordering
+
+    kind: ClassVar[str] = "sorted"
+
+    def check(self, work: Work, stratum: Stratum, checks: Checks) -> None:
+        """It has the neighbors that a run from scratch finds."""
+        backend, name = work.backend, self.relation
+        rows, wanted = self.ordering.neighbors(), work.new[name]
+        checks.saw(len(rows))
+        less = backend.difference(wanted.rows(), backend.version(rows))
+        differ = backend.union([backend.difference(rows, wanted), less])
+        message = f"the order is wrong for {how_many(len(differ))} of `{name}`"
+        checks.wrong(name, "order", differ, message, examples=True)
 
 
 @dataclass(slots=True)
@@ -23,25 +46,32 @@ class Sequence:
 
     order: Neighbors
     name: str = "seq"
+    forgetful: ClassVar[bool] = False
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
         """All neighbors, by sorting the source once."""
         name, source = self.order.relation, work.new[self.order.source].rows()
         modules = work.backend.for_modules()
-        memory = None if modules is None else modules.ordering(self.order, source)
-        rows = work.backend.neighbors(self.order, source) if memory is None else memory.neighbors()
+        ordering = None if modules is None else modules.ordering(self.order, source)
+        rows = work.backend.neighbors(self.order, source) if ordering is None else ordering.neighbors()
         nothing = work.backend.empty(name)
+        memory = None if ordering is None else Sorted(name, ordering)
         return Outcome({name: nothing.adding(rows)}, {name: Change(rows, nothing.rows())}, memory, 1)
 
-    def update(self, work: Work, stratum: Stratum, memory: Ordering | None) -> Outcome:
+    def update(self, work: Work, stratum: Stratum, memory: Sorted | None) -> Outcome:
         """The neighbors around what changed, as they were against as they are."""
         if memory is None:
             return again(work, stratum, self.bootstrap(work, stratum))
         backend, name = work.backend, self.order.relation
         change = work.changes[self.order.source]
-        after = memory.changed(change.plus, change.minus)
+        before = memory.ordering
+        after = before.changed(change.plus, change.minus)
         touched = backend.union([change.plus, change.minus])
-        was, now = memory.around(touched), after.around(touched)
+        was, now = before.around(touched), after.around(touched)
         net = Change(backend.difference(now, backend.version(was)), backend.difference(was, backend.version(now)))
         version = work.old[name].removing(net.minus).adding(net.plus)
-        return Outcome({name: version}, {name: net}, after, 1)
+        return Outcome({name: version}, {name: net}, Sorted(name, after), 1)
+
+    def recall(self, standing: Callable[[], Work], stratum: Stratum) -> Memory | None:
+        """What a run from scratch would remember."""
+        return self.bootstrap(standing(), stratum).memory

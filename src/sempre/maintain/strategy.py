@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.maintain.planning import Plans
 from sempre.modules.spec import Module
 from sempre.plan.backend import Backend, Counted, Rows, Version
+
+if TYPE_CHECKING:
+    from sempre.maintain.memory import Memory
 
 Set = TypeVar("Set", Rows, Counted)
 
@@ -38,18 +41,18 @@ class Change:
 class Deferred:
     """The memory of a stratum that is made when it is first needed: it is still to be read, or to be made again."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make: Callable[[], Any] | None = make
-        self._made: Any = None
+    def __init__(self, make: Callable[[], Memory | None]) -> None:
+        self._make: Callable[[], Memory | None] | None = make
+        self._made: Memory | None = None
 
-    def get(self) -> Any:
+    def get(self) -> Memory | None:
         """The memory."""
         if self._make is not None:
             self._made, self._make = self._make(), None
         return self._made
 
     @staticmethod
-    def settled(memory: Any) -> Any:
+    def settled(memory: Memory | Deferred | None) -> Memory | None:
         """The memory itself, whether it was deferred or not."""
         return memory.get() if isinstance(memory, Deferred) else memory
 
@@ -91,22 +94,32 @@ class Outcome:
 
     versions: dict[str, Version]
     changes: dict[str, Change]
-    memory: Any
+    memory: Memory | None
     rounds: int
     how: str = ""
 
 
 class Strategy(Protocol):
-    """How strata follow changes. Strategies hold no state of their own."""
+    """How strata follow changes. Strategies hold no state of their own.
+
+    One that is `forgetful` can update a stratum that it remembers nothing of.
+    """
 
     name: str
+
+    @property
+    def forgetful(self) -> bool: ...
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
         """The stratum from scratch; it was empty before."""
         ...
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
-        """The stratum after the changes, given what it was and the memory of the last time."""
+        """The stratum after the changes, given what it was and the memory of the last time: one that it made."""
+        ...
+
+    def recall(self, standing: Callable[[], Work], stratum: Stratum) -> Memory | None:
+        """A memory to go on with from facts alone, when there is none; in `standing()` nothing changes."""
         ...
 
 

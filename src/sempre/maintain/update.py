@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from sempre.analysis.model import NormalRule, Stratum
+from sempre.maintain.memory import Memory
 from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.seminaive import WALK_AFTER, WALK_FRONT
@@ -183,7 +184,7 @@ class StratumUpdate:
 
     # ---------------------------------------------------------------------------------------------- the outcome
 
-    def outcome(self, memory: object) -> Outcome:
+    def outcome(self, memory: Memory | None) -> Outcome:
         changes = {name: self._net(name) for name in self.stratum.relations}
         self.backend.settle(rows for change in changes.values() for rows in (change.plus, change.minus))
         versions = {name: self.old[name].removing(change.minus).adding(change.plus) for name, change in changes.items()}

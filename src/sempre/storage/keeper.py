@@ -22,6 +22,7 @@ from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.kernel.select import Selection
 from sempre.kernel.trace import RowSet
 from sempre.lang.parser import parse
+from sempre.maintain.memory import described
 from sempre.maintain.strategy import Deferred
 from sempre.modules.sequences import is_neighbors, with_neighbors
 from sempre.plan.backend import DRIVER
@@ -367,7 +368,9 @@ class Keeper:
                 metas[name] = known[name]
                 continue
             on_cluster = after.versions[stratum.relations[0]].place != DRIVER
-            meta = None if on_cluster else memories.describe(new, self._engine.strategy_of(stratum).name)
+            meta = None
+            if not on_cluster and not isinstance(new, Deferred):  # what nobody has needed is still to be made
+                meta = described(new, self._engine.strategy_of(stratum).name)
             if meta is not None:
                 metas[name] = {**meta, "digest": digest}
             old = memories.parts(Deferred.settled(self._stored.get(name)))

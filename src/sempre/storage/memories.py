@@ -3,7 +3,7 @@
 A memory is taken apart into runs of rows with numbers. Memories are immutable and share their runs from epoch to epoch,
 so the runs that only one of two memories has are the change, and finding them costs what the change does.
 
-Memories of a kind that is not known here are not stored: what they hold is made again from the facts.
+What a memory consists of it says itself (`sempre.maintain.memory`). One that is not stored is made again from facts.
 """
 
 from __future__ import annotations
@@ -16,23 +16,18 @@ from typing import Any
 import numpy as np
 
 from sempre.analysis.model import Stratum
-from sempre.engine import STRATEGIES, Engine, Snapshot, standing_at
+from sempre.engine import Engine, Snapshot, standing_at
 from sempre.kernel.join import Weights
 from sempre.kernel.layout import Column, Field, Keys, Packing, fields_covering, packing
 from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import RowSet
-from sempre.maintain.auto import Auto, Chosen
-from sempre.maintain.dredc import Counters, DRedC
-from sempre.maintain.iterations import Level, Levels
-from sempre.maintain.ranked import Ranks
+from sempre.maintain.memory import Memory, Meta
+from sempre.maintain.registry import MEMORIES, STRATEGIES
+from sempre.maintain.strategy import Strategy
 from sempre.plan import backend
 from sempre.plan.backend import Backend, Rows
 from sempre.storage.blocks import Block
 from sempre.storage.pieces import Reader, sorted_block
-
-Meta = dict[str, Any]
-# Strategies that make their memory themselves when they have none.
-SELF_STARTING = ("recompute", "dred", "dredc", "bf", "bfc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,53 +61,34 @@ Parts = dict[str, list[Numbered]]
 # ------------------------------------------------------------------------------------------------- writing
 
 
-def describe(memory: Any, strategy: str) -> Meta | None:
-    """What a manifest says of a memory; None if it cannot be stored."""
-    if memory is None:
-        return {"kind": "nothing", "strategy": strategy}
-    if isinstance(memory, Counters):
-        return {"kind": "counters", "strategy": strategy, "rec": memory.rec is not None}
-    if isinstance(memory, Ranks):
-        return {"kind": "ranks", "strategy": strategy, "top": memory.top}
-    if isinstance(memory, Levels):
-        levels, seconds = len(memory.levels), memory.bootstrap_seconds
-        return {"kind": "levels", "strategy": strategy, "levels": levels, "seconds": seconds}
-    if isinstance(memory, Chosen):
-        inner = describe(memory.memory, memory.strategy.name)
-        if inner is not None:
-            seconds, affects = memory.full_seconds, memory.affects
-            return {"kind": "chosen", "strategy": strategy, "seconds": seconds, "affects": affects, "memory": inner}
-    return None
+class Shelf:
+    """Takes the sets of memories, as runs of rows with numbers."""
+
+    def __init__(self) -> None:
+        self.parts: Parts = {}
+
+    def _add(self, kind: str, relation: str, *runs: Numbered) -> None:
+        self.parts.setdefault(f"{kind}/{relation}", []).extend(runs)
+
+    def tally(self, kind: str, relation: str, tally: backend.Tally) -> None:
+        held = _own_tally(tally)
+        self._add(kind, relation, *(Numbered(held.packing, keys, weights) for keys, weights in held.runs()))
+
+    def rows(self, kind: str, relation: str, rows: Rows, number: int, iteration: int | None = None) -> None:
+        held = _own_rows(rows)
+        self._add(kind, relation, Numbered(held.packing, held.keys, number, iteration))
+
+    def counted(self, kind: str, relation: str, counted: backend.Counted, iteration: int) -> None:
+        held = _own_counted(counted)
+        self._add(kind, relation, Numbered(held.packing, held.keys, held.weights, iteration))
 
 
-def parts(memory: Any) -> Parts:
-    """The sets of a memory that can be described."""
-    found: Parts = {}
-    if isinstance(memory, Chosen):
-        return parts(memory.memory)
-    if isinstance(memory, Counters):
-        _add_tallies(found, "nonrec", memory.nonrec)
-        _add_tallies(found, "rec", memory.rec or {})
-    elif isinstance(memory, Ranks):
-        _add_tallies(found, "rank", memory.settled)
-        for name, rounds in memory.found.items():
-            ranked = [(rank, _own(rows)) for rank, rows in rounds]
-            found.setdefault(f"rank/{name}", []).extend(Numbered(r.packing, r.keys, rank) for rank, r in ranked)
-    elif isinstance(memory, Levels):
-        for number, level in enumerate(memory.levels, 1):
-            for name, counted in level.counts.items():
-                assert isinstance(counted, Counted)
-                part = Numbered(counted.packing, counted.keys, counted.weights, number)
-                found.setdefault(f"count/{name}", []).append(part)
-            for name, rows in ((name, _own(rows)) for name, rows in level.facts.items()):
-                found.setdefault(f"new/{name}", []).append(Numbered(rows.packing, rows.keys, 1, number))
-    return found
-
-
-def _add_tallies(found: Parts, kind: str, tallies: Mapping[str, backend.Tally]) -> None:
-    for name, held in tallies.items():
-        tally = _own_tally(held)
-        found[f"{kind}/{name}"] = [Numbered(tally.packing, keys, weights) for keys, weights in tally.runs()]
+def parts(memory: Memory | None) -> Parts:
+    """The sets of a memory."""
+    shelf = Shelf()
+    if memory is not None:
+        memory.write(shelf)
+    return shelf.parts
 
 
 def change(before: Parts, after: Parts) -> Iterator[tuple[str, Block]]:
@@ -141,23 +117,16 @@ class MemoryReader:
         self._backend = backend
         self._fields = fields
 
-    def memory(self, meta: Meta, stratum: Stratum) -> Any:
+    def memory(self, meta: Meta, stratum: Stratum) -> Memory | None:
         """The memory that was described by `meta`."""
-        match meta["kind"]:
-            case "counters":
-                rec = self._tallies("rec", stratum) if meta["rec"] else None
-                return Counters(self._tallies("nonrec", stratum), rec)
-            case "ranks":
-                return Ranks(self._tallies("rank", stratum), dict.fromkeys(stratum.relations, ()), meta["top"])
-            case "levels":
-                return Levels(tuple(self._levels(stratum, meta["levels"])), meta["seconds"])
-            case "chosen":
-                inner = meta["memory"]
-                memory = self.memory(inner, stratum)
-                return Chosen(STRATEGIES[inner["strategy"]], memory, meta["seconds"], meta["affects"])
-        return None
+        kind = MEMORIES.get(meta["kind"])
+        return None if kind is None else kind.read(meta, stratum, self)
 
-    def _tallies(self, kind: str, stratum: Stratum) -> dict[str, backend.Tally]:
+    def strategy(self, name: str) -> Strategy:
+        return STRATEGIES[name]
+
+    def tallies(self, kind: str, stratum: Stratum) -> dict[str, backend.Tally]:
+        """The numbers of one kind, for every relation of the stratum."""
         return {name: self._tally(kind, name) for name in stratum.relations}
 
     def _tally(self, kind: str, name: str) -> backend.Tally:
@@ -166,14 +135,10 @@ class MemoryReader:
             tally = tally.adding(_counted(block.columns, block.numbers(), self._fields[name]))
         return tally
 
-    def _levels(self, stratum: Stratum, size: int) -> Iterator[Level]:
-        counts = {name: self._split(f"count/{name}", name, size) for name in stratum.relations}
-        facts = {name: self._split(f"new/{name}", name, size) for name in stratum.relations}
-        for number in range(size):
-            yield Level(
-                {name: split[number].rows() for name, split in facts.items()},
-                {name: split[number] for name, split in counts.items()},
-            )
+    def iterations(self, kind: str, stratum: Stratum, size: int) -> list[dict[str, backend.Counted]]:
+        """For each of so many iterations, the numbers of one kind, for every relation of the stratum."""
+        found = {name: self._split(f"{kind}/{name}", name, size) for name in stratum.relations}
+        return [{name: split[number] for name, split in found.items()} for number in range(size)]
 
     def _split(self, set_: str, name: str, size: int) -> list[Counted]:
         """The rows of each iteration."""
@@ -197,26 +162,25 @@ def _counted(columns: Any, weights: Weights, fields: tuple[Field, ...]) -> Count
     return Counted(layout, RowSet(layout, layout.pack(columns, weights.size)).keys, weights)
 
 
-def _own(rows: Rows) -> RowSet:
-    """Rows in the driver, as what they are."""
+def _own_rows(rows: object) -> RowSet:
+    """Rows in the driver, as what they are: memories of strata on the cluster are not stored."""
     assert isinstance(rows, RowSet)
     return rows
 
 
+def _own_counted(counted: object) -> Counted:
+    assert isinstance(counted, Counted)
+    return counted
+
+
 def _own_tally(tally: object) -> Tally:
-    """A tally in the driver, as what it is."""
     assert isinstance(tally, Tally)
     return tally
 
 
-def fresh(engine: Engine, snapshot: Snapshot, stratum: Stratum) -> Any:
+def fresh(engine: Engine, snapshot: Snapshot, stratum: Stratum) -> Memory | None:
     """A memory for a stratum whose own was not stored, or is another strategy's."""
     if not (stratum.nonrecursive or stratum.recursive):
         return None
-    place = snapshot.versions[stratum.relations[0]].place
-    strategy = engine.strategy_of(stratum, place)
-    if strategy.name in SELF_STARTING:
-        return None
-    if isinstance(strategy, Auto):
-        return Chosen(DRedC(), None, 0.0)
-    return strategy.bootstrap(standing_at(engine, engine.fitted(snapshot), stratum), stratum).memory
+    strategy = engine.strategy_of(stratum, snapshot.versions[stratum.relations[0]].place)
+    return strategy.recall(lambda: standing_at(engine, engine.fitted(snapshot), stratum), stratum)

@@ -11,6 +11,7 @@ import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Kind
 from sempre.diagnostics import StateError
+from sempre.maintain.registry import LEADING
 from sempre.storage.blocks import Block, Content, Texts
 from sempre.storage.digests import observes_codes
 from sempre.storage.manifest import Manifest
@@ -20,8 +21,6 @@ from sempre.storage.store import FOLDERS, Store
 logger = logging.getLogger(__name__)
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# Sets whose rows begin with an iteration.
-_ITERATED = ("count", "new")
 
 
 def vacuum(store: Store, program: CheckedProgram, keep: int) -> tuple[int, int]:
@@ -111,6 +110,6 @@ def _symbol_columns(name: str, content: Content, program: CheckedProgram) -> lis
     kind, slash, relation = name.partition("/")
     if not slash or not isinstance(content, Block):
         return []
-    columns = content.columns[1:] if kind in _ITERATED else content.columns
+    columns = content.columns[LEADING.get(kind, 0) :]
     kinds = program.relations[relation].kinds
     return [column for column, kind_ in zip(columns, kinds, strict=True) if kind_ is Kind.SYMBOL]

@@ -35,7 +35,7 @@ def backbone(db: sempre.Database, name: str) -> Pairs:
 
 def kept(db: sempre.Database, name: str, module: int) -> Pairs:
     for memory in engine_of(db).snapshot.memories.values():
-        inner = memory.memory if isinstance(memory, Chosen) else memory
+        inner: Any = memory.memory if isinstance(memory, Chosen) else memory
         if inner is not None and name in inner.kept[module].backbone:
             return pairs(db, name, inner.kept[module].backbone[name].rows())
     raise AssertionError(f"no module derives into {name}")

@@ -1,0 +1,3 @@
+"""The names of strategies, for those who must not load them: the command line parses its arguments in a moment."""
+
+STRATEGY_NAMES = ("auto", "recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic", "ranked")

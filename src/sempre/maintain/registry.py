@@ -1,0 +1,39 @@
+"""All strategies, and all kinds of memories. A new one is added here and to `names`."""
+
+from __future__ import annotations
+
+from sempre.maintain.auto import Auto, Chosen
+from sempre.maintain.backward_forward import BackwardForward
+from sempre.maintain.dred import DRed
+from sempre.maintain.dredc import Counters, DRedC
+from sempre.maintain.iterations import ByIteration, Levels
+from sempre.maintain.memory import Memory
+from sempre.maintain.modular import Partitioned
+from sempre.maintain.names import STRATEGY_NAMES
+from sempre.maintain.ranked import Ranked, Ranks
+from sempre.maintain.recompute import Recompute
+from sempre.maintain.sequence import Sorted
+from sempre.maintain.strategy import Strategy
+
+_MADE: tuple[Strategy, ...] = (
+    Auto(),
+    Recompute(),
+    DRed(),
+    DRedC(),
+    BackwardForward(False),
+    BackwardForward(True),
+    ByIteration(False),
+    ByIteration(True),
+    Ranked(),
+)
+_MEMORIES: tuple[type[Memory], ...] = (Counters, Ranks, Levels, Chosen, Partitioned, Sorted)
+
+# By the name that a user gives; a stratum of neighbors has a strategy of its own, `Sequence`.
+STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in _MADE}
+assert tuple(STRATEGIES) == STRATEGY_NAMES
+
+# By their kind.
+MEMORIES: dict[str, type[Memory]] = {memory.kind: memory for memory in _MEMORIES}
+
+# How many columns come before those of the relation, by the kind of a set.
+LEADING: dict[str, int] = {kind: columns for memory in _MEMORIES for kind, columns in memory.sets.items()}

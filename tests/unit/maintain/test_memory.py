@@ -1,0 +1,69 @@
+"""What strategies remember: each kind says itself what it consists of, and comes back as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import sempre
+from sempre.engine import standing_at
+from sempre.maintain.auto import Chosen
+from sempre.maintain.memory import described
+from sempre.maintain.names import STRATEGY_NAMES
+from sempre.maintain.registry import LEADING, MEMORIES, STRATEGIES
+from sempre.maintain.strategy import Deferred
+from sempre.storage.memories import parts
+from tests.engine import STRATEGIES as COMPARED
+from tests.engine import unhurried
+from tests.inside import engine_of
+from tests.memories import same_state
+
+RULES = """
+.decl edge(x: number, y: number)
+.decl reach(x: number, y: number)
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), edge(y, z).
+"""
+
+
+def test_there_is_one_list_of_strategies() -> None:
+    assert set(STRATEGIES) == set(STRATEGY_NAMES) == set(COMPARED)
+
+
+def test_kinds_of_memories_and_of_sets_are_told_apart_by_their_names() -> None:
+    assert len(LEADING) == sum(len(memory.sets) for memory in MEMORIES.values())
+    assert not LEADING.keys() & {"facts", "explicit", "records", "symbols"}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_memory_is_described_and_comes_back(strategy: str, tmp_path: Path) -> None:
+    with sempre.Database(RULES, strategy=strategy, store=tmp_path / "store", modules="off") as db, unhurried():
+        db.apply(insert={"edge": [(1, 2), (2, 3), (3, 1)]})
+        db.apply(delete={"edge": [(3, 1)]})
+        with sempre.Database(RULES, store=tmp_path / "store", strategy=strategy, modules="off") as again:
+            same_state(db, again)
+            for index, memory in engine_of(db).snapshot.memories.items():
+                restored = Deferred.settled(engine_of(again).snapshot.memories[index])
+                assert described(restored, strategy) == described(memory, strategy)
+                inner = memory.memory if isinstance(memory, Chosen) else memory
+                kinds = {name.partition("/")[0] for name in parts(memory)}
+                assert kinds <= (set() if inner is None else inner.sets.keys())
+            assert again.verify().ok
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_is_forgotten_is_recalled(strategy: str) -> None:
+    """A strategy goes on from facts alone: by itself if it is forgetful, else with what it recalls."""
+    with sempre.Database(RULES, strategy="recompute", modules="off") as db, unhurried():
+        db.apply(insert={"edge": [(1, 2), (2, 3), (3, 1)]})
+        engine = engine_of(db)
+        engine.strategy = strategy
+        stratum = engine.program.strata[-1]
+        recalled = STRATEGIES[strategy].recall(lambda: standing_at(engine, engine.snapshot, stratum), stratum)
+        assert recalled is None or not STRATEGIES[strategy].forgetful
+        engine.snapshot = replace(engine.snapshot, memories={stratum.index: recalled})
+        db.apply(delete={"edge": [(3, 1)]})
+        assert sorted(db["reach"]) == [(1, 2), (1, 3), (2, 3)]
+        assert db.verify().ok
