@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, NormalRule, Stratum, Var
-from sempre.modules.find import Parts
+from sempre.modules.find import Modular
 from sempre.plan.equivalence import close_equivalences
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import (
@@ -53,7 +53,7 @@ def plans(program: CheckedProgram) -> str:
     return "\n".join(lines)
 
 
-def modules(parts: Parts) -> str:
+def modules(parts: Modular) -> str:
     """The modules of a program, each with why it is one and with its rules; nothing if there are none."""
     readers = {rule.number: relations_of(rule.body) for rule in parts.program.rules}
     texts = {rule.number: rule.text for rule in parts.program.rules}

@@ -23,6 +23,7 @@ from sempre.files.matching import BY_NAME, Taking, matched
 from sempre.files.records import RecordError, parse_record
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, float_codes
+from sempre.plan.backend import Rows
 
 # Beyond this a record is taken to contain itself.
 DEEPEST_RECORD = 1_000_000
@@ -39,7 +40,7 @@ class Parts:
     """
 
     here: Any = None
-    there: Any = None
+    there: Rows | None = None
     by_position: bool = False
 
 

@@ -21,6 +21,7 @@ from sempre.files import read_inputs as read_here
 from sempre.ingest import Parts
 from sempre.modules.find import modularize
 from sempre.spark.cluster.outgoing import table_of
+from sempre.spark.cluster.tables import unsealed
 from sempre.spark.sources import read_inputs
 from sempre.spark.staying import Staying
 from tests.inside import table_in
@@ -45,7 +46,8 @@ def outcome(read: Callable[[], Mapping[str, Any]], relation: Relation | None = N
         if isinstance(table, Parts):
             here = () if table.here is None else (table.here,)
             assert relation is not None
-            table = pa.concat_tables([table_of(table.there, relation), *here])
+            assert table.there is not None
+            table = pa.concat_tables([table_of(unsealed(table.there), relation), *here])
     except SempreError as error:
         return [
             (finding.code, finding.message, finding.span.line, finding.span.column) for finding in error.diagnostics

@@ -75,21 +75,17 @@ class Intake:
         return coming
 
     def _take(self, relation: Relation, rows: Any, coming: Coming, values: Values) -> None:
-        here, there = rows, None
         given, taking = split_given(rows)
         if is_spark_frame(given):
-            parts = self.border().given(relation, given, self.staying(), taking)
-            here, there = parts.here, parts.there
-            if parts.by_position:
-                coming.by_position.add(relation.name)
-        elif isinstance(rows, Parts):  # what was read for this database, and has been looked at already
-            here, there = rows.here, rows.there
-            if rows.by_position:
-                coming.by_position.add(relation.name)
-        if there is not None:
-            coming.there[relation.name] = there
-        if here is not None:
-            coming.codes[relation.name] = self._encoded(relation, here, values, coming.by_position)
+            rows = self.border().given(relation, given, self.staying(), taking)
+        # Parts are what was read for this database, and has been looked at already.
+        parts = rows if isinstance(rows, Parts) else Parts(rows)
+        if parts.by_position:
+            coming.by_position.add(relation.name)
+        if parts.there is not None:
+            coming.there[relation.name] = parts.there
+        if parts.here is not None:
+            coming.codes[relation.name] = self._encoded(relation, parts.here, values, coming.by_position)
 
     def batch(self, batch: Batch) -> tuple[Coming, Coming]:
         """What a batch of a stream inserts, and what it deletes: of each fact its last operation."""

@@ -13,7 +13,7 @@ from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, StateError
 from sempre.engine import Progress
 from sempre.maintain.names import STRATEGY_NAMES
-from sempre.modules.find import Parts, wanted_kinds
+from sempre.modules.find import Modular, wanted_kinds
 from sempre.places import Places
 from sempre.plan.backend import sealed
 from sempre.sizes import parse_size
@@ -116,7 +116,7 @@ def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBac
 
 
 def places_of(
-    parts: Parts, driver: LocalBackend, cluster: SparkBackend | None, place: str, memory: str | int | None
+    parts: Modular, driver: LocalBackend, cluster: SparkBackend | None, place: str, memory: str | int | None
 ) -> Places | None:
     """Where strata may run, if there is a choice."""
     if cluster is None:

@@ -48,7 +48,7 @@ def wanted_kinds(modules: str | Iterable[str]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Modular:
     """A program as it is evaluated, its modules by stratum, and rules that wait until somebody reads their relation."""
 
     program: CheckedProgram
@@ -56,12 +56,12 @@ class Parts:
     deferred: Mapping[str, NormalRule]
 
 
-def modularize(program: CheckedProgram, wanted: str | Iterable[str] = "auto") -> Parts:
+def modularize(program: CheckedProgram, wanted: str | Iterable[str] = "auto") -> Modular:
     """The program with its equivalences as rules and its successor rules reading neighbors, and its modules."""
     kinds = wanted_kinds(wanted)
     closed = close_equivalences(program)
     sequenced = with_neighbors(closed) if "seq" in kinds else Sequenced(closed, {})
-    return Parts(sequenced.program, partition(sequenced.program, kinds), sequenced.deferred)
+    return Modular(sequenced.program, partition(sequenced.program, kinds), sequenced.deferred)
 
 
 def partition(program: CheckedProgram, wanted: str | Collection[str] = "auto") -> dict[int, tuple[Module, ...]]:

@@ -21,7 +21,7 @@ from sempre.files.options import Endpoint, input_endpoint
 from sempre.files.read import Stdin, missing_file, read_endpoint
 from sempre.files.text import read_text
 from sempre.ingest import Parts
-from sempre.plan.backend import CLUSTER
+from sempre.plan.backend import CLUSTER, sealed
 from sempre.spark.failures import reading
 from sempre.spark.frames import UNSIGNED, Wanted, chosen_columns, finished, from_frame, without_nulls
 from sempre.spark.jobs import Jobs
@@ -248,7 +248,7 @@ def together(relation: Relation, parts: Sequence[Parts], staying: Staying | None
     if not there or staying is None:
         return concat(relation, here)
     by_position = any(part.by_position for part in parts)
-    return Parts(concat(relation, here) if here else None, staying.cluster.union(there), by_position)
+    return Parts(concat(relation, here) if here else None, sealed(staying.cluster).union(there), by_position)
 
 
 def note_of(names: tuple[str, ...], by_name: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 import sempre
 from sempre import explain
 from sempre.analysis.model import Kind
-from sempre.modules.find import Parts, modularize
+from sempre.modules.find import Modular, modularize
 from sempre.plan.ops import Neighbors
 
 DECLARED = """
@@ -20,11 +20,11 @@ DECLARED = """
 """
 
 
-def parts(rules: str, modules: str = "auto") -> Parts:
+def parts(rules: str, modules: str = "auto") -> Modular:
     return modularize(sempre.Program(DECLARED + rules).checked, modules)
 
 
-def orders(found: Parts) -> list[Neighbors]:
+def orders(found: Modular) -> list[Neighbors]:
     return [m.order for modules in found.modules.values() for m in modules if m.order is not None]
 
 
