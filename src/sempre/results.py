@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,17 @@ from sempre.kernel.values import Values, floats_of
 
 # Beyond this share of the symbol table it is quicker to take from an Arrow array of all texts.
 BULK_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How rows of one relation are shown: see `sempre.plan.backend.Shape`."""
+
+    relation: Relation
+    decoder: Decoder
+
+    def decoded(self, columns: Sequence[Column], size: int) -> Any:
+        return self.decoder.table(self.relation, columns, size)
 
 
 class Decoder:

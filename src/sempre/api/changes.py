@@ -14,12 +14,11 @@ from sempre.api.frames import Frames
 from sempre.api.intake import unknown
 from sempre.api.options import peak_rss
 from sempre.api.program import Program
-from sempre.api.views import stream_of, table_of
 from sempre.diagnostics import StateError
 from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.maintain.strategy import Change, difference
-from sempre.plan.backend import CLUSTER
-from sempre.results import Decoder
+from sempre.plan.backend import CLUSTER, Rows
+from sempre.results import Decoder, Shown
 from sempre.storage.ondemand import OnDemand
 
 if TYPE_CHECKING:
@@ -136,6 +135,14 @@ class CycleChanges:
     minus: Mapping[str, int]
 
 
+def _shown(rows: Rows, shape: Shown) -> pa.Table:
+    return rows.to_arrow(shape)
+
+
+def _streamed(rows: Rows, shape: Shown) -> pa.Table | pa.RecordBatchReader:
+    return rows.to_stream(shape)
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeSets:
     """Makes the change sets of one database from what its engine found."""
@@ -161,7 +168,7 @@ class ChangeSets:
         added, removed = (self._tables(change_of, side) for side in SIDES)
         streams = None
         if any(change.plus.place == CLUSTER for change in changed.values()):
-            streams = Streams(*(self._tables(change_of, side, stream_of) for side in SIDES))
+            streams = Streams(*(self._tables(change_of, side, _streamed) for side in SIDES))
         report = self._report(result, changed, jobs, tuple(sorted(by_position)))
         return ChangeSet(added, removed, report, frame, streams)
 
@@ -208,7 +215,12 @@ class ChangeSets:
 
         return change_of
 
-    def _tables(self, change_of: FindChange, side: str, show: Callable[..., Any] = table_of) -> Mapping[str, Any]:
+    def _tables(
+        self,
+        change_of: FindChange,
+        side: str,
+        show: Callable[[Rows, Shown], Any] = _shown,
+    ) -> Mapping[str, Any]:
         """Arrow tables, or what `show` makes, of the rows that came (`plus`) or went (`minus`), for all relations."""
         relations = self.program.relations
 
@@ -216,6 +228,6 @@ class ChangeSets:
             change = change_of(name)
             if change is None:
                 return self.decoder.table(relations[name], [np.empty(0, np.int64)] * relations[name].arity, 0)
-            return show(getattr(change, side), relations[name], self.decoder)
+            return show(getattr(change, side), Shown(relations[name], self.decoder))
 
         return OnDemand(relations, table)

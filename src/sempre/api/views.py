@@ -10,31 +10,13 @@ from sempre.diagnostics import DataError
 from sempre.ingest import encode_rows
 from sempre.kernel.select import Selection
 from sempre.plan.backend import CLUSTER
-from sempre.results import Decoder
+from sempre.results import Shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from sempre.api.epochs import Epochs
-
-
-def table_of(rows: Any, relation: Relation, decoder: Decoder) -> pa.Table:
-    """Rows as an Arrow table, wherever they are."""
-    if rows.place == CLUSTER:
-        from sempre.spark.cluster import outgoing
-
-        return outgoing.table_of(rows, relation)
-    return decoder.table(relation, rows.columns(), len(rows))
-
-
-def stream_of(rows: Any, relation: Relation, decoder: Decoder) -> pa.Table | pa.RecordBatchReader:
-    """Rows as an Arrow table or, from the cluster, as a reader: then they are not all in memory at once."""
-    if rows.place == CLUSTER and relation.arity:
-        from sempre.spark.cluster import outgoing
-
-        return outgoing.reader_of(rows, relation)
-    return table_of(rows, relation, decoder)
 
 
 def contains(database: Epochs, version_of: Callable[[str], Any], relation: Relation, row: object) -> bool:
@@ -74,6 +56,7 @@ class View:
     def __init__(self, database: Epochs | Past, relation: Relation) -> None:
         self._database = database
         self.relation = relation
+        self._shape = Shown(relation, database._decoder)
 
     @property
     def name(self) -> str:
@@ -91,11 +74,11 @@ class View:
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table of all rows."""
-        return table_of(self._database._version(self.name).rows(), self.relation, self._database._decoder)
+        return self._database._version(self.name).rows().to_arrow(self._shape)
 
     def _stream(self) -> pa.Table | pa.RecordBatchReader:
         """All rows, to be read once; what is on the cluster is read batch by batch."""
-        return stream_of(self._database._version(self.name).rows(), self.relation, self._database._decoder)
+        return self._database._version(self.name).rows().to_stream(self._shape)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame of all rows."""

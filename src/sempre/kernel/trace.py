@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -246,6 +246,12 @@ def within(columns: Sequence[Column], fields: Sequence[Field]) -> join.Mask:
     return fits
 
 
+class Decoding(Protocol):
+    """Knows what codes stand for."""
+
+    def decoded(self, columns: Sequence[Column], size: int) -> Any: ...
+
+
 @dataclass(frozen=True, slots=True)
 class RowSet:
     """Distinct rows of a relation as sorted keys, in the relation's own column order."""
@@ -265,6 +271,14 @@ class RowSet:
 
     def columns(self) -> list[Column]:
         return self.packing.columns(self.keys)
+
+    def to_arrow(self, shape: Decoding) -> Any:
+        """An Arrow table of what the codes stand for."""
+        return shape.decoded(self.columns(), len(self))
+
+    def to_stream(self, shape: Decoding) -> Any:
+        """The same: all of it is here anyway."""
+        return self.to_arrow(shape)
 
 
 class Excluded(Protocol):

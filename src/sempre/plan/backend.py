@@ -29,6 +29,7 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sempre.analysis.model import Relation
 from sempre.plan.ops import Neighbors, Order, Plan, Read
 from sempre.plan.planner import Statistics
 
@@ -52,6 +53,17 @@ TallyT = TypeVar("TallyT")
 ExecutableT = TypeVar("ExecutableT")
 
 
+class Shape(Protocol):
+    """What rows look like outside: the relation they are of, and what codes stand for."""
+
+    @property
+    def relation(self) -> Relation: ...
+
+    def decoded(self, columns: Sequence[Column], size: int) -> Any:
+        """An Arrow table of rows, given by codes."""
+        ...
+
+
 class Rows(Protocol):
     """Distinct rows of one relation. Immutable."""
 
@@ -70,6 +82,14 @@ class Rows(Protocol):
         Misuse: strategies do not call it, since rows on the cluster need not fit here; modules do, by
         `ModuleAlgebra.columns`. The arrays may be those that the rows consist of, so nobody writes to them.
         """
+        ...
+
+    def to_arrow(self, shape: Shape) -> Any:
+        """An Arrow table of the rows, in this process. Misuse: as for `columns`."""
+        ...
+
+    def to_stream(self, shape: Shape) -> Any:
+        """An Arrow table, or a reader of record batches where the rows are not all in this process at once."""
         ...
 
 

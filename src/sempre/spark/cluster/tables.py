@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.layout import Column
-from sempre.plan.backend import CLUSTER, Rows
+from sempre.plan.backend import CLUSTER, Rows, Shape
 from sempre.plan.ops import Order, Read
 from sempre.spark.cluster.scratch import FEW_ROWS, Found, Scratch, Written
 from sempre.spark.cluster.values import WEIGHT, Kinds, arrow_schema, from_arrow, names_of
@@ -280,6 +280,18 @@ class Table:
         table = self.arrow()
         pairs = zip(self.names[: self.arity], self.kinds, strict=False)
         return [from_arrow(self.store.values, table.column(name), kind) for name, kind in pairs]
+
+    def to_arrow(self, shape: Shape) -> pa.Table:
+        """An Arrow table of the rows, without codes of the driver's."""
+        from sempre.spark.cluster.outgoing import table_of
+
+        return table_of(self, shape.relation)
+
+    def to_stream(self, shape: Shape) -> pa.Table | pa.RecordBatchReader:
+        """A reader, which has one batch in memory at a time; a relation without columns is a table."""
+        from sempre.spark.cluster.outgoing import reader_of
+
+        return reader_of(self, shape.relation) if shape.relation.arity else self.to_arrow(shape)
 
     @property
     def weights(self) -> Column:
