@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
@@ -24,7 +23,7 @@ from sempre.maintain.sequence import Sequence
 from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work, again
 from sempre.modules.sequences import shown
 from sempre.modules.spec import Module
-from sempre.places import Places, TooLarge, Works
+from sempre.places import Places, TooLarge, take
 from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
 from sempre.plan.faults import limited
 from sempre.plan.ops import Neighbors, relations_of
@@ -122,9 +121,26 @@ class Pending:
     """The explicit facts after an epoch, and how they change."""
 
     explicit: dict[str, Version]
-    changes: dict[str, Change]
+    changes: dict[str, Change] = field(default_factory=dict)
     ignored_insertions: int = 0
     ignored_deletions: int = 0
+
+    def change(self, backend: Backend, name: str, old: Version, coming: Rows | None, going: Rows | None) -> None:
+        """Delete rows of a relation, then insert rows; what is absent anyway or present already is counted and dropped.
+
+        `old` are the explicit facts as they are, on the backend, as are the rows.
+        """
+        plus = minus = backend.empty(name).rows()
+        if coming is not None:
+            plus = backend.difference(coming, old)
+            self.ignored_insertions += len(coming) - len(plus)
+        if going is not None:
+            present = backend.intersection(going, old)
+            self.ignored_deletions += len(going) - len(present)
+            minus = present if coming is None else backend.difference(present, backend.version(coming))
+        if len(plus) or len(minus):
+            self.explicit[name] = old.removing(minus).adding(plus)
+            self.changes[name] = Change(plus, minus)
 
 
 @dataclass(slots=True)
@@ -262,14 +278,18 @@ class Engine:
         else:
             before = self.fitted(base)
         notes: list[str] = []
-        pending = normalized(before.explicit, insert, delete, partial(self._at_home, notes))
-        works = Works(
+        pending = Pending(dict(before.explicit))
+        for name in {*insert, *delete}:
+            self._change_explicit(pending, name, insert.get(name), delete.get(name), notes)
+        epoch = Work(
             self.program,
-            self.places,
+            self.backend,
+            self.plans,
             dict(before.versions),
             pending.explicit,
             before.explicit,
             pending.changes,
+            _no_round,
             notes=notes,
             modules=self.modules,
             debug=self.debug,
@@ -277,19 +297,19 @@ class Engine:
         memories: dict[int, Any] = {}
         reports = []
         for stratum in self.program.strata:
-            memories[stratum.index], report = self._stratum(works, stratum, before, started)
+            memories[stratum.index], report = self._stratum(epoch, stratum, before, started)
             if report is not None:
                 reports.append(report)
         for backend in self.places.backends.values():
             backend.finish()
-        explicit = self._shared(pending.explicit, works.new)
+        explicit = self._shared(pending.explicit, epoch.new)
         batches = before.batches if batch is None else {**before.batches, batch[0]: batch[1]}
-        after = Snapshot(before.epoch + 1, False, works.new, explicit, memories, batches)
-        why = "; ".join(works.notes)
+        after = Snapshot(before.epoch + 1, False, epoch.new, explicit, memories, batches)
+        why = "; ".join(epoch.notes)
         why = (f"first materialization; {why}" if why else "first materialization") if before.blank else why
         used = {report.placement for report in reports}
         result = EpochResult(
-            works.changes,
+            epoch.changes,
             self.strategy,
             why or f"maintained by {self.strategy}",
             time.perf_counter() - started,
@@ -315,35 +335,32 @@ class Engine:
         explicit = {name: fitted(name, version) for name, version in snapshot.explicit.items()}
         return replace(snapshot, versions=versions, explicit=explicit)
 
-    def _at_home(self, notes: list[str], name: str, old: Version, coming: Rows | None, going: Rows | None) -> Changing:
-        """What changes of a relation's explicit facts, brought to where they are kept; a reason for that is noted."""
-        places = self.places
+    def _change_explicit(
+        self, pending: Pending, name: str, coming: Rows | None, going: Rows | None, notes: list[str]
+    ) -> None:
+        """Change a relation's explicit facts where they are to be kept; a reason for that is noted."""
+        places, old = self.places, pending.explicit[name]
         home = places.home(name, old, coming, going)
-        place = home.place
         notes += [home.why] if home.why else []
-        return Changing(
-            places.backends[place],
-            places.bring(name, old, place),
-            None if coming is None else places.bring_rows(name, coming, place),
-            None if going is None else places.bring_rows(name, going, place),
-        )
+        brought = [None if rows is None else places.bring_rows(name, rows, home.place) for rows in (coming, going)]
+        pending.change(places.backends[home.place], name, places.bring(name, old, home.place), brought[0], brought[1])
 
     def _stratum(
-        self, works: Works, stratum: Stratum, before: Snapshot, started: float
+        self, epoch: Work, stratum: Stratum, before: Snapshot, started: float
     ) -> tuple[Any, StratumReport | None]:
-        """Bring one stratum up to date in `works`; skips it when nothing it reads has changed."""
+        """Bring one stratum up to date in `epoch`; skips it when nothing it reads has changed."""
         memory = before.memories.get(stratum.index)
-        if not before.blank and not self._touched(works, stratum):
-            works.new.update({name: before.versions[name] for name in stratum.relations})
+        if not before.blank and not self._touched(epoch, stratum):
+            epoch.new.update({name: before.versions[name] for name in stratum.relations})
             return memory, None
         began = time.perf_counter()
         if not stratum.nonrecursive and not stratum.recursive:
-            outcome = self._explicit_only(works, stratum)
+            outcome = self._explicit_only(epoch, stratum)
             place = outcome.versions[stratum.relations[0]].place
-            works.new.update(outcome.versions)
-            works.changes.update({name: change for name, change in outcome.changes.items() if change})
+            epoch.new.update(outcome.versions)
+            epoch.changes.update({name: change for name, change in outcome.changes.items() if change})
         else:
-            place, outcome = self._evaluated(works, stratum, before, started)
+            place, outcome = self._evaluated(epoch, stratum, before, started)
         order = self._order(stratum)
         report = StratumReport(
             stratum.relations if order is None else (order.source,),
@@ -356,28 +373,28 @@ class Engine:
         )
         return outcome.memory, report
 
-    def _evaluated(self, works: Works, stratum: Stratum, before: Snapshot, started: float) -> tuple[str, Outcome]:
+    def _evaluated(self, epoch: Work, stratum: Stratum, before: Snapshot, started: float) -> tuple[str, Outcome]:
         """A stratum with rules: chooses where it runs, and a larger place when that turns out to be too small."""
         places = self.places
         home = None if before.blank else before.versions[stratum.relations[0]].place
-        choice = places.choose(stratum, works, home)
+        choice = places.choose(stratum, epoch, home)
         if choice.why:
-            works.notes.append(choice.why)
+            epoch.notes.append(choice.why)
         place = choice.place
         while True:
             larger = places.next_larger(place)
             observer = self._round_observer(stratum, started)
-            guard = observer if larger is None else places.guard(stratum, works, observer)
-            work = works.at(place, stratum, guard)
+            guard = observer if larger is None else places.guard(stratum, epoch, observer)
+            work = places.at(epoch, place, stratum, guard)
             try:
                 with limited(self.program, (*stratum.nonrecursive, *stratum.recursive)):
                     outcome = self._run(work, stratum, before, home in (None, place))
                 break
             except TooLarge as reason:
                 assert larger is not None
-                works.notes.append(f"{shown(stratum.relations)} again on the {larger}: {reason}")
+                epoch.notes.append(f"{shown(stratum.relations)} again on the {larger}: {reason}")
                 place = larger
-        works.take(work, outcome)
+        take(epoch, work, outcome)
         return place, outcome
 
     def _run(self, work: Work, stratum: Stratum, before: Snapshot, stayed: bool) -> Outcome:
@@ -414,16 +431,16 @@ class Engine:
         """The neighbors that a stratum consists of, if it does."""
         return next((m.order for m in self.modules.get(stratum.index, ()) if m.order is not None), None)
 
-    def _touched(self, work: Works, stratum: Stratum) -> bool:
-        if any(name in work.explicit_changes for name in stratum.relations):
+    def _touched(self, epoch: Work, stratum: Stratum) -> bool:
+        if any(name in epoch.explicit_changes for name in stratum.relations):
             return True
         rules = (*stratum.nonrecursive, *stratum.recursive)
-        return any(name in work.changes for rule in rules for name in relations_of(rule.body))
+        return any(name in epoch.changes for rule in rules for name in relations_of(rule.body))
 
-    def _explicit_only(self, works: Works, stratum: Stratum) -> Outcome:
+    def _explicit_only(self, epoch: Work, stratum: Stratum) -> Outcome:
         """A stratum without rules is its explicit facts."""
         (name,) = stratum.relations
-        version, change = works.explicit[name], works.explicit_changes.get(name)
+        version, change = epoch.explicit[name], epoch.explicit_changes.get(name)
         if change is None:
             nothing = self.places.backends[version.place].empty(name).rows()
             change = Change(nothing, nothing)
@@ -451,44 +468,6 @@ class Engine:
         return {name: explicit[name] if name in derived else versions[name] for name in explicit}
 
 
-@dataclass(frozen=True, slots=True)
-class Changing:
-    """The explicit facts of a relation on a backend, with those to insert and those to delete, if any."""
-
-    backend: Backend
-    old: Version
-    coming: Rows | None
-    going: Rows | None
-
-
-def normalized(
-    explicit: Mapping[str, Version],
-    insert: Mapping[str, Rows],
-    delete: Mapping[str, Rows],
-    at: Callable[[str, Version, Rows | None, Rows | None], Changing],
-) -> Pending:
-    """Explicit facts after an epoch; what is present already or absent anyway is counted and dropped.
-
-    `at` says where the facts of a relation are kept.
-    """
-    pending = Pending(dict(explicit), {})
-    for name in {*insert, *delete}:
-        here = at(name, explicit[name], insert.get(name), delete.get(name))
-        backend, old = here.backend, here.old
-        plus = minus = backend.empty(name).rows()
-        if here.coming is not None:
-            plus = backend.difference(here.coming, old)
-            pending.ignored_insertions += len(here.coming) - len(plus)
-        if here.going is not None:
-            present = backend.intersection(here.going, old)
-            pending.ignored_deletions += len(here.going) - len(present)
-            minus = present if here.coming is None else backend.difference(present, backend.version(here.coming))
-        if len(plus) or len(minus):
-            pending.explicit[name] = old.removing(minus).adding(plus)
-            pending.changes[name] = Change(plus, minus)
-    return pending
-
-
 def _reads_few(work: Work, stratum: Stratum) -> bool:
     read = set(stratum.relations).union(*(relations_of(rule.body) for rule in stratum.nonrecursive))
     return sum(len(work.new[name] if name in work.new else work.old[name]) for name in read) <= FEW_ROWS
@@ -504,9 +483,9 @@ def standing(engine: Engine, snapshot: Snapshot) -> Work:
 
 def standing_at(engine: Engine, snapshot: Snapshot, stratum: Stratum) -> Work:
     """An epoch in which nothing changes, for one stratum, where that is."""
-    versions, explicit = dict(snapshot.versions), dict(snapshot.explicit)
-    works = Works(engine.program, engine.places, versions, explicit, explicit, {}, dict(versions))
-    return works.at(versions[stratum.relations[0]].place, stratum, _no_round)
+    return engine.places.at(
+        standing(engine, snapshot), snapshot.versions[stratum.relations[0]].place, stratum, _no_round
+    )
 
 
 def _no_round(round_: int, facts: int) -> None:
@@ -514,7 +493,6 @@ def _no_round(round_: int, facts: int) -> None:
 
 
 __all__ = [
-    "Changing",
     "Engine",
     "EpochResult",
     "Journal",
@@ -523,7 +501,6 @@ __all__ = [
     "Progress",
     "Snapshot",
     "StratumReport",
-    "normalized",
     "standing",
     "standing_at",
 ]

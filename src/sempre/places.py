@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.modules.sequences import shown
-from sempre.modules.spec import Module
 from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
 from sempre.plan.ops import relations_of
 
@@ -122,11 +120,11 @@ class Places:
         """Where a stratum can go when a place is too small for it."""
         return CLUSTER if place == DRIVER and self._fixed is None else None
 
-    def choose(self, stratum: Stratum, works: Works, home: str | None) -> Choice:
+    def choose(self, stratum: Stratum, epoch: Work, home: str | None) -> Choice:
         """Where a stratum should run, given how large what it reads is, and where it is now."""
         if self._fixed is not None:
             return Choice(self._fixed, "")
-        needed = self.estimate(stratum, works.sizes(stratum))
+        needed = self.estimate(stratum, sizes(epoch, stratum))
         limit = self.budget * (RETURN_SHARE if home == CLUSTER else 1)
         if needed <= limit:
             return Choice(DRIVER, "")
@@ -138,10 +136,10 @@ class Places:
         rows = [(name, sizes.get(name, 0)) for body in (*bodies, set(stratum.relations)) for name in body]
         return sum(self.bytes_of(name, size) for name, size in rows)
 
-    def guard(self, stratum: Stratum, works: Works, observe: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    def guard(self, stratum: Stratum, epoch: Work, observe: Callable[[int, int], None]) -> Callable[[int, int], None]:
         """Watches the rounds of a stratum in the driver; raises `TooLarge` when they exceed the budget."""
         widest = max(max(1, self._program.relations[name].arity) for name in stratum.relations)
-        taken = self.estimate(stratum, works.sizes(stratum))
+        taken = self.estimate(stratum, sizes(epoch, stratum))
 
         def watch(round_: int, facts: int) -> None:
             nonlocal taken
@@ -175,59 +173,40 @@ class Places:
     def bring_change(self, relation: str, change: Change, place: str) -> Change:
         return Change(*(self.bring_rows(relation, rows, place) for rows in (change.plus, change.minus)))
 
+    # ------------------------------------------------------------------------------------ an epoch and its strata
 
-@dataclass(slots=True)
-class Works:
-    """One epoch on all places.
-
-    `old`, `explicit`, `explicit_before` and `explicit_changes` have every relation wherever it is; `new` and `changes`
-    those that are up to date. `at` gives the `Work` of a place, with what a stratum reads brought there.
-    """
-
-    program: CheckedProgram
-    places: Places
-    old: dict[str, Version]
-    explicit: dict[str, Version]
-    explicit_before: Mapping[str, Version]
-    explicit_changes: Mapping[str, Change]
-    new: dict[str, Version] = field(default_factory=dict)
-    changes: dict[str, Change] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    modules: Mapping[int, tuple[Module, ...]] = field(default_factory=dict)
-    debug: bool = False
-
-    def at(self, place: str, stratum: Stratum, on_round: Callable[[int, int], None]) -> Work:
-        """The work of one stratum at a place."""
+    def at(self, epoch: Work, place: str, stratum: Stratum, on_round: Callable[[int, int], None]) -> Work:
+        """What an epoch has for one stratum, at a place: all that the stratum reads is brought there."""
         own = set(stratum.relations)
         reads = set().union(own, *(relations_of(r.body) for r in (*stratum.nonrecursive, *stratum.recursive)))
-        bring, bring_change = self.places.bring, self.places.bring_change
-        below = [name for name in reads if name in self.new and name not in own]
-        return Work(
-            self.program,
-            self.places.backends[place],
-            self.places.plans[place],
-            {name: bring(name, self.old[name], place) for name in reads},
-            {name: bring(name, self.explicit[name], place) for name in own},
-            {name: bring(name, self.explicit_before[name], place) for name in own},
-            {n: bring_change(n, self.explicit_changes[n], place) for n in own if n in self.explicit_changes},
-            on_round,
-            {name: bring(name, self.new[name], place) for name in below},
-            {name: bring_change(name, self.changes[name], place) for name in below if name in self.changes},
-            self.notes,
-            self.modules,
-            self.debug,
+        below = [name for name in reads if name in epoch.new and name not in own]
+        bring, bring_change = self.bring, self.bring_change
+        given = epoch.explicit_changes
+        return replace(
+            epoch,
+            backend=self.backends[place],
+            plans=self.plans[place],
+            old={name: bring(name, epoch.old[name], place) for name in reads},
+            explicit={name: bring(name, epoch.explicit[name], place) for name in own},
+            explicit_before={name: bring(name, epoch.explicit_before[name], place) for name in own},
+            explicit_changes={name: bring_change(name, given[name], place) for name in own if name in given},
+            on_round=on_round,
+            new={name: bring(name, epoch.new[name], place) for name in below},
+            changes={name: bring_change(name, epoch.changes[name], place) for name in below if name in epoch.changes},
         )
 
-    def take(self, work: Work, outcome: Outcome) -> None:
-        """What a stratum came to; indexes that it asked for are kept for the strata to come."""
-        for mine, theirs in ((self.old, work.old), (self.new, work.new)):
-            for name, version in theirs.items():
-                if name in mine and mine[name].place == version.place:
-                    mine[name] = version
-        self.new.update(outcome.versions)
-        self.changes.update({name: change for name, change in outcome.changes.items() if change})
 
-    def sizes(self, stratum: Stratum) -> dict[str, int]:
-        """The sizes of what a stratum reads, as far as they are known."""
-        found: dict[str, Any] = {**self.old, **self.new, **{n: self.explicit[n] for n in stratum.relations}}
-        return {name: len(version) for name, version in found.items()}
+def take(epoch: Work, work: Work, outcome: Outcome) -> None:
+    """What a stratum came to; indexes that it asked for are kept for the strata to come."""
+    for mine, theirs in ((epoch.old, work.old), (epoch.new, work.new)):
+        for name, version in theirs.items():
+            if name in mine and mine[name].place == version.place:
+                mine[name] = version
+    epoch.new.update(outcome.versions)
+    epoch.changes.update({name: change for name, change in outcome.changes.items() if change})
+
+
+def sizes(epoch: Work, stratum: Stratum) -> dict[str, int]:
+    """The sizes of what a stratum reads, as far as they are known."""
+    found = {**epoch.old, **epoch.new, **{name: epoch.explicit[name] for name in stratum.relations}}
+    return {name: len(version) for name, version in found.items()}

@@ -19,7 +19,7 @@ from sempre.active.matching import Matcher
 from sempre.active.timeline import Phases, Timeline, one_phase
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import InternalError
-from sempre.engine import Changing, EpochResult, Progress, Snapshot, StratumReport, normalized
+from sempre.engine import EpochResult, Pending, Progress, Snapshot, StratumReport
 from sempre.kernel.functors import Fault
 from sempre.kernel.limits import Limit
 from sempre.maintain.planning import Plans
@@ -51,16 +51,16 @@ class ActiveEpoch:
 
     def absorb(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows]) -> None:
         """Change the input: delete first, then insert."""
-        pending = normalized(self.explicit, insert, delete, self._changing)
+        pending = Pending(dict(self.explicit))
+        for name in {*insert, *delete}:
+            old = self.explicit[name]
+            pending.change(self.engine.backend, name, old, insert.get(name), delete.get(name))
         self.ignored_insertions += pending.ignored_insertions
         self.ignored_deletions += pending.ignored_deletions
         self.explicit = pending.explicit
         if pending.changes:
             with self.engine.reporting():
                 absorb(self.inference, pending.changes)
-
-    def _changing(self, name: str, old: Version, coming: Rows | None, going: Rows | None) -> Changing:
-        return Changing(self.engine.backend, old, coming, going)
 
     def advance(self) -> bool:
         """One cycle; False if there is no more to do."""

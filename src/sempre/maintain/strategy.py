@@ -59,7 +59,7 @@ class Deferred:
 
 @dataclass(slots=True)
 class Work:
-    """One epoch under way.
+    """One epoch under way: all of it, or what it has for one stratum, at the place of `backend`.
 
     `old` has every relation as it was; `new` has those that are up to date already, `changes` how they changed.
     `explicit` has the explicit facts of every relation after the epoch, `explicit_before` those before it,
