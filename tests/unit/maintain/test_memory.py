@@ -70,7 +70,7 @@ def test_what_is_forgotten_is_recalled(strategy: str) -> None:
         stratum = engine.program.strata[-1]
         recalled = STRATEGIES[strategy].recall(lambda: standing_at(engine, engine.snapshot, stratum), stratum)
         assert recalled is None or not STRATEGIES[strategy].forgetful
-        engine.snapshot = replace(engine.snapshot, memories={stratum.index: recalled})
+        engine._snapshot = replace(engine.snapshot, memories={stratum.index: recalled})
         db.apply(delete={"edge": [("c", "a")]})
         assert sorted(db["reach"]) == [("a", "b"), ("a", "c"), ("b", "c")]
         assert db.verify().ok
