@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import CO_GENERATOR
@@ -43,7 +44,7 @@ def interrupted(work: Callable[[], Any], moment: int, files: tuple[str, ...] = (
         if event not in ("call", "c_return") or state.sent:
             return
         code = frame.f_code
-        if code.co_name in FINALIZERS or code.co_filename == __file__:
+        if code.co_name in FINALIZERS or code.co_filename in (__file__, weakref.__file__):
             return
         if event == "call" and code.co_flags & CO_GENERATOR:  # it may be the end of one that nobody needs any more
             return

@@ -38,7 +38,7 @@ def machine_of(name: str) -> type[StoreMachine]:
 def test_whatever_happens_to_a_store(name: str) -> None:
     run_state_machine_as_test(
         machine_of(name),
-        settings=settings(max_examples=3, stateful_step_count=12, derandomize=True, **COMMON),
+        settings=settings(max_examples=3, stateful_step_count=10, derandomize=True, **COMMON),
     )
 
 
