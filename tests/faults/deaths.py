@@ -42,6 +42,7 @@ def write(path: Path, world: World, choice: int, out: int) -> None:
 def command(path: Path, world: World, choice: int, out: int) -> None:
     """The same by the command, which prints a line for each epoch."""
     os.dup2(out, sys.stdout.fileno())
+    os.dup2(os.open(path.parent / "stderr", os.O_CREAT | os.O_WRONLY | os.O_TRUNC), sys.stderr.fileno())
     rng = random.Random(choice)
     with sempre.Database.open(path) as db:
         epoch = db.epoch
@@ -86,7 +87,8 @@ def deaths(folder: Path, rng: random.Random, until: float, number: signal.Signal
             status, lines = ended(work, number, rng.random() < 0.8, rng.random() * 0.15)
             told = [int(line.split()[1].rstrip(":")) for line in lines if line.startswith("epoch ")]
             counts["processes"] += 1
-            counts[_manner(status, number)] += 1
+            said = (folder / "stderr").read_text() if makes and (folder / "stderr").exists() else ""
+            counts[_manner(status, number, said)] += 1
             counts["epochs announced"] += len(told)
             before, announced = epoch, max([epoch, *told])
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 and makes:
@@ -98,17 +100,18 @@ def deaths(folder: Path, rng: random.Random, until: float, number: signal.Signal
     return counts
 
 
-def _manner(status: int, number: signal.Signals) -> str:
+def _manner(status: int, number: signal.Signals, said: str) -> str:
+    """How a process ended, which is for one of the reasons that there are."""
     if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == number, f"ended by signal {os.WTERMSIG(status)}"
+        assert os.WTERMSIG(status) == number, f"ended by signal {os.WTERMSIG(status)}: {said}"
         return "died of the signal"
     code = os.WEXITSTATUS(status)
     if code == 0:
         return "had ended"
     if number == signal.SIGINT:
-        assert code == 130, f"exit code {code}"
+        assert code == 130, f"exit code {code}: {said}"
         return "ended by the interrupt"
-    assert code == 128 + number, f"exit code {code}"
+    assert code == 128 + number, f"exit code {code}: {said}"
     return "ended by the signal"
 
 
