@@ -106,8 +106,10 @@ def _harm_and_look(path: Path, world: World, epoch: int, rng: random.Random, cou
     harm(file, rng)
     counts["files harmed"] += 1
     where = f"{harm.__name__} of {file.relative_to(path)}"
-    # A past epoch whose manifest is gone is one that was dropped; everything else has to be noticed.
-    if not (harm in (lose, make_folder, make_loop) and file.parent.name == "epochs" and file.name != newest):
+    # A past epoch whose manifest is gone is one that was dropped, and a store need not have a HEAD, which only says how
+    # far its writer had come. Everything else has to be noticed.
+    dropped = harm in (lose, make_loop) and file.parent.name == "epochs" and file.name != newest
+    if not dropped and file.name != "HEAD":
         assert _refused(lambda: check_files(path)), f"{where} was not noticed"
         counts["noticed by verify"] += 1
     counts["refused by a reader" if _refused(lambda: _read(path, world, epoch, where)) else "read and right"] += 1
