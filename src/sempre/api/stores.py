@@ -137,6 +137,10 @@ def check_files(place: Any) -> None:
     store.require()
     sound: set[tuple[str, str]] = set()
     found: dict[str, Diagnostic] = {}
+    try:
+        store.manifest()  # the newest that was committed, which need not be the newest that is there
+    except StateError as error:
+        found = {diagnostic.message: diagnostic for diagnostic in error.diagnostics}
     for epoch in store.epochs():
         found |= _damage(store, epoch, sound)
     if found:

@@ -83,9 +83,10 @@ def test_any_file_that_changed_is_named(harm: Callable[[bytes], bytes], whole: P
 
 
 def test_a_missing_file_is_named(whole: Path, tmp_path: Path) -> None:
+    newest = max(name for name in files(whole) if name.startswith("epochs/"))
     for name in files(whole):
-        if name.startswith("epochs/"):
-            continue  # an epoch without a manifest is an epoch that was not committed
+        if name.startswith("epochs/") and name != newest:
+            continue  # an epoch without a manifest is one that a vacuum has dropped
         store = tmp_path / name.replace("/", "-")
         shutil.copytree(whole, store)
         (store / name).unlink()
