@@ -118,10 +118,12 @@ class Store:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a store with at least one epoch. Raises if it is of another format."""
+        """Whether there is a store with at least one epoch. Raises if its format is another, or all are missing."""
         epochs = self.epochs()
         if epochs:
             self._check_format()
+        else:
+            self._check_newest(-1)
         return bool(epochs)
 
     def require(self) -> None:
@@ -184,13 +186,11 @@ class Store:
         """Raise if an epoch was committed that is not there any more; `HEAD` says how far the writer had come."""
         path = self.path / "HEAD"
         match = _HEAD.fullmatch(self._bytes(path)) if path.exists() else None
-        if match is None or int(match[1]) <= newest or int(match[1]) <= self.epochs()[-1]:
+        if match is None or int(match[1]) <= max([newest, *self.epochs()]):
             return
         missing = self.shown(self._manifest_path(int(match[1])))
-        hint = (
-            f"Restore the file from a backup. To go on from epoch {newest} and lose what came after it, "
-            f"delete `{self.shown(path)}`."
-        )
+        lost = f"go on from epoch {newest} and lose what came after it" if newest >= 0 else "begin again and lose all"
+        hint = f"Restore the file from a backup. To {lost}, delete `{self.shown(path)}`."
         raise StateError(Diagnostic("E602", f"`{missing}` is damaged: it is missing", hint=hint))
 
     def read(self, file: StoredFile) -> Any:
@@ -315,9 +315,9 @@ class Store:
 
     def let_go(self) -> None:
         """Close the handle; the lock stays while another process has a copy of it."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        handle, self._lock = self._lock, None  # first: after an interrupt this is called again
+        if handle is not None:
+            handle.close()
             _writers.discard(self)
 
     def _check_folders(self) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import sempre
-from sempre.api.stores import check_files
+from sempre.api.stores import check_files, vacuum
 from sempre.cli import main
 from sempre.storage import blocks
 from tests.interrupts import interrupted
@@ -92,6 +93,19 @@ def test_a_missing_file_is_named(whole: Path, tmp_path: Path) -> None:
         (store / name).unlink()
         with pytest.raises(sempre.StateError, match="is missing"):
             check_files(store)
+
+
+def test_a_store_without_its_only_manifest_is_not_made_anew(whole: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(whole, store)
+    vacuum(store)
+    left = files(store)
+    (manifest,) = (store / "epochs").iterdir()
+    manifest.unlink()
+    for use in (partial(sempre.Database.open, store), partial(sempre.Database, PROGRAM, store=store)):
+        with pytest.raises(sempre.StateError, match=r"0000000002\.manifest` is damaged: it is missing"):
+            use()
+    assert {*left} - {*files(store)} == {"epochs/0000000002.manifest"}, "nothing else was removed"
 
 
 def test_a_file_that_cannot_be_read_is_named(whole: Path, tmp_path: Path) -> None:
