@@ -89,6 +89,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.decoy = self.folder / "there" / "store"
         self.db: sempre.Database | None = None
         self.steps = 0
+        # How many moments an epoch had at last, where it is committed and in all.
+        self.lengths = {True: 500, False: 4_000}
         self.on_progress: Callable[[], None] | None = None
         self.late: list[Callable[[], None]] = []
         self.patches = ExitStack()
@@ -406,10 +408,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     # -------------------------------------------------------------------------------------------- interrupts
 
-    @rule(seed=SEEDS, moment=st.integers(0, 900), committing=st.booleans())
-    def interrupt_an_epoch(self, seed: int, moment: int, committing: bool) -> None:
-        """It has happened, or it has not: in memory as on the disk."""
+    @rule(seed=SEEDS, committing=st.booleans())
+    def interrupt_an_epoch(self, seed: int, committing: bool) -> None:
+        """It has happened, or it has not: in memory as on the disk. Every other time it is about to happen."""
         rng = self.dice(seed)
+        length = self.lengths[committing]
+        moment = rng.randrange(length) if rng.random() < 0.5 else length - rng.randrange(1 + length // 6)
         change, before = self.change(rng), self.kept.now
         after = self.kept.after(change)
         db = self.opened
@@ -420,6 +424,8 @@ class StoreMachine(RuleBasedStateMachine):
                 raise
             return
         assert self.kept.epoch <= db.epoch <= self.kept.epoch + 1, sent
+        if not sent.sent:
+            self.lengths[committing] = max(10, sent.moments)
         if db.epoch > self.kept.epoch:
             self.kept.advance(after)
         if sent.ended:
@@ -429,7 +435,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def under(self, work: Callable[[], Any], moment: int, committing: bool) -> Sent:
         """Do something under an interrupt: where epochs are committed, or anywhere."""
-        sent = interrupted(work, moment, COMMITTING) if committing else interrupted(work, moment * 8)
+        sent = interrupted(work, moment, COMMITTING if committing else ())
         note(f"  {sent}")
         return sent
 
@@ -450,7 +456,7 @@ class StoreMachine(RuleBasedStateMachine):
             lambda: list(db[name]),
             look_back,
         )
-        self.under(rng.choice(works), moment, committing)
+        self.under(rng.choice(works), moment if committing else moment * 8, committing)
 
     @rule(seed=SEEDS, moment=st.integers(0, 300), part=st.sampled_from(("close", "open", "vacuum", "migrate")))
     def interrupt_coming_and_going(self, seed: int, moment: int, part: str) -> None:
@@ -459,6 +465,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.settle()
         db, self.db = self.opened, None
         committing = rng.random() < 0.5
+        moment *= 1 if committing else 8
         if part == "close":
             self.under(db.close, moment % 40, committing)
         db.close()
