@@ -17,7 +17,11 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.property.machine import StoreMachine
 from tests.property.subjects import NAMES, QUICK
 
-pytestmark = pytest.mark.oracle
+pytestmark = [
+    pytest.mark.oracle,
+    # Files that were being read when an interrupt came are closed when nobody has them any more.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 COMMON: dict[str, Any] = {
     "deadline": None,
