@@ -11,7 +11,7 @@ BUILD := build
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-spark test-classic test-connect test-quick test-slow test-faults check format bench bench-updates bench-modules bench-active lock clean
+.PHONY: help setup demo test test-core test-spark test-classic test-connect test-quick test-slow test-faults check format errors bench bench-updates bench-modules bench-active lock clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -58,6 +58,9 @@ check: setup  ## linters and types
 format: setup  ## rewrite the code as `make check` wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+errors: setup  ## write docs/errors.md from the table of errors
+	PYTHONUTF8=1 $(BIN)/python -m sempre.catalog >docs/errors.md
 
 bench: setup  ## generate the benchmarks and print the table; SHARED= names the folder with real data
 	$(BIN)/python benchmarks/run.py --shared $(SHARED) $(ARGS)

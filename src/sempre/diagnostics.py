@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,11 @@ class Diagnostic:
 class SempreError(Exception):
     """Base of every error that sempre raises on purpose.
 
-    `diagnostics` has each finding; `str(error)` is what a terminal shows.
+    `diagnostics` has each finding; `str(error)` is what a terminal shows. `code` is that of a finding that has none of
+    its own.
     """
+
+    code: ClassVar[str]
 
     def __init__(
         self,
@@ -72,8 +76,6 @@ class SempreError(Exception):
         self.diagnostics: tuple[Diagnostic, ...] = tuple(sorted(diagnostics, key=_position))
         self.sources: dict[str, str] = dict(sources or {})
         super().__init__(render(self.diagnostics, self.sources))
-
-    code = "E000"
 
 
 class ProgramError(SempreError):

@@ -154,7 +154,7 @@ def test_columns_go_by_name_and_by_position_on_request(spark: SparkSession, sett
     for names in ("x: number, y: number", "X: number, y: number", "X: number, Y: number"):
         crossing = from_frame(df, wanted(names))
         assert ([tuple(row.values()) for row in crossing.table.to_pylist()], crossing.by_name) == ([(2, 1)], True)
-    with pytest.raises(DataError, match="say which is which: select y as a, x as b"):
+    with pytest.raises(DataError, match="Say which is which: select y as a, x as b"):
         from_frame(df, wanted("a: number, b: number"))
     crossing = from_frame(df, wanted("a: number, b: number", BY_POSITION))
     assert (crossing.table.to_pylist(), crossing.by_name) == ([{"a": 1, "b": 2}], False)

@@ -208,7 +208,7 @@ def test_parquet_of_files_and_folders(spark: SparkSession, tmp_path: Path) -> No
     assert both(spark, checked("x: number, y: symbol", "IO=parquet"), tmp_path) == ["(1, 'a')", "(2, 'b')"]
     assert both(spark, checked("X: number, Y: symbol", "IO=parquet"), tmp_path) == ["(1, 'a')", "(2, 'b')"]
     assert both(spark, checked("x: number", "IO=parquet, extra=ignore"), tmp_path) == ["(1,)", "(2,)"]
-    with pytest.raises(DataError, match="say which is which"):
+    with pytest.raises(DataError, match="Say which is which"):
         read_inputs(spark, checked("p: symbol, q: number", "IO=parquet"), str(tmp_path))
     found = read_inputs(spark, checked("p: symbol, q: number", 'IO=parquet, columns="0:1"'), str(tmp_path))
     (note,) = found.notes["r"]

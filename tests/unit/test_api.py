@@ -128,7 +128,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("one", pa.table({"x": ["1"]}), "column `x` is number, and the table has string"),
     ("one", pa.table({"x": pa.array([1 << 63], pa.uint64())}), "9223372036854775808 does not fit"),
     ("one", pa.table({"x": [1], "y": [2]}), "the relation has no y"),
-    ("one", [{"z": 1}], "say which is which: select z as x"),
+    ("one", [{"z": 1}], "Say which is which: select z as x"),
     ("one", 7, "rows must be"),
     ("all", [(1, -1, 0.5, "a", None)], "-1 does not fit"),
     ("all", [(1, 1, "x", "a", None)], "column `c` is float"),

@@ -23,7 +23,7 @@ LAYERS = (  # top first; names in one row are independent of each other
     "plan",
     "analysis",
     "lang sizes",
-    "kernel diagnostics unsplit",
+    "kernel diagnostics catalog unsplit",
 )
 RANK = {name: depth for depth, row in enumerate(LAYERS) for name in row.split()}
 

@@ -89,7 +89,7 @@ def _declaration_problems(decl: RelationDecl, table: TypeTable) -> Iterator[Diag
         yield Diagnostic("E208", message, located[1].span, hint="A fact lives in one place: keep one `@`.")
     if "eqrel" in decl.qualifiers and not _is_pair(decl.attributes):
         message = f"`{decl.name}` cannot be an equivalence relation"
-        yield Diagnostic("E207", message, decl.span, hint="`eqrel` needs two columns of one type.")
+        yield Diagnostic("E207", message, decl.span, hint="Give an `eqrel` two columns of one type.")
 
 
 def _is_pair(attributes: tuple[Attribute, ...]) -> bool:

@@ -77,7 +77,7 @@ def _rule_problems(rule: Rule) -> Iterator[Diagnostic]:
                 message = f"user-defined functors are not supported: `@{node.name}`"
                 yield Diagnostic("E125", message, node.span, hint="Use the built-in functors.")
             case Counter():
-                hint = "Its values depend on the order of evaluation; give the facts keys of their own."
+                hint = "Give the facts keys of their own: values of the counter depend on the order of evaluation."
                 yield Diagnostic("E126", "the counter `$` (`autoinc()`) is not supported", node.span, hint=hint)
             case _:
                 pass
@@ -89,7 +89,7 @@ SEMANTICS = ("stratified", "active")
 def check_semantics(draft: Draft) -> Draft:
     """Pass: the semantics that a pragma asks for exists."""
     return draft.report(
-        Diagnostic("E130", f"unknown semantics `{item.value}`", item.span, hint="Known are `stratified` and `active`.")
+        Diagnostic("E130", f"unknown semantics `{item.value}`", item.span, hint="Use `stratified` or `active`.")
         for item in draft.program.items
         if isinstance(item, Pragma) and item.key == "semantics" and item.value not in SEMANTICS
     )

@@ -51,7 +51,7 @@ def _read_trace(path: Path) -> list[list[int]]:
         trace = json.loads(path.read_text("utf-8"))["trace"]
         return [[int(number) for number in step] for step in trace]
     except (ValueError, KeyError, TypeError):
-        hint = "`--report` of an earlier run writes one."
+        hint = "Write one with `--report` of an earlier run."
         raise DataError(Diagnostic("E534", f"`{path}` has no trace in it", hint=hint)) from None
 
 

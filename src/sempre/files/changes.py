@@ -89,7 +89,7 @@ def _is_data(entry: Path) -> bool:
 def _change_file(checked: CheckedProgram, path: Path) -> ChangeFile:
     match = _CHANGE_FILE.fullmatch(path.name)
     if match is None:
-        hint = "a change folder holds R.insert.facts and R.delete.facts (or .csv, .parquet)"
+        hint = "Call it R.insert.facts or R.delete.facts (or .csv, .parquet), or remove it."
         raise DataError(Diagnostic("E513", f"`{path}` is not a file of changes", hint=hint))
     relation = checked.relations.get(match["relation"])
     if relation is None:
@@ -101,7 +101,7 @@ def _unknown_relation(checked: CheckedProgram, name: str, span: Span) -> Diagnos
     import difflib
 
     near = difflib.get_close_matches(name, checked.relations, n=1)
-    hint = f"did you mean `{near[0]}`?" if near else f"the relations are {', '.join(checked.relations)}"
+    hint = f"Did you mean `{near[0]}`?" if near else f"Use one of: {', '.join(checked.relations)}."
     return Diagnostic("E514", f"relation `{name}` is not declared", span, hint=hint)
 
 
@@ -130,7 +130,7 @@ def _decode(data: bytes, path: Path) -> str:
         column = len(data[data.rfind(b"\n", 0, error.start) + 1 : error.start].decode("utf-8")) + 1
         span = Span(str(path), line, column, line, column + 1)
         message = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        raise DataError(Diagnostic("E505", message, span, hint="convert the file to UTF-8")) from None
+        raise DataError(Diagnostic("E505", message, span, hint="Convert the file to UTF-8.")) from None
 
 
 def _epoch(checked: CheckedProgram, changes: list[syntax.Change], origin: str, found: list[Diagnostic]) -> Epoch:
@@ -177,7 +177,7 @@ def _fact(atom: syntax.Atom, relation: Relation, types: Mapping[str, Type]) -> t
     if len(atom.args) != relation.arity:
         noun = "argument" if relation.arity == 1 else "arguments"
         message = f"`{relation.name}` takes {relation.arity} {noun}, found {len(atom.args)}"
-        raise _BadTerm("E502", message, atom.span, f"its columns are {', '.join(relation.columns) or 'none'}")
+        raise _BadTerm("E502", message, atom.span, f"Its columns are {', '.join(relation.columns) or 'none'}.")
     values: list[object] = []
     for term, type_ in zip(atom.args, relation.types, strict=True):
         value = _constant(term, type_, types)
@@ -205,7 +205,7 @@ def _constant(term: syntax.Term, type_: Type, types: Mapping[str, Type]) -> Valu
             fields = zip(args, type_.fields, strict=True)
             return tuple(_constant(arg, types[name], types) for arg, (_, name) in fields)
     message = f"expected a constant of type `{type_.name}`"
-    hint = 'symbols are written in quotes, as "a"' if kind is Kind.SYMBOL else ""
+    hint = 'Write symbols in quotes, as "a".' if kind is Kind.SYMBOL else ""
     raise _BadTerm("E503", message, term.span, hint)
 
 
@@ -222,4 +222,4 @@ def _in_range(value: int, kind: Kind, span: Span) -> int:
     low, high = RANGES[kind]
     if low <= value <= high:
         return value
-    raise _BadTerm("E504", f"{value} is out of range", span, f"a value of `{kind.value}` is from {low} to {high}")
+    raise _BadTerm("E504", f"{value} is out of range", span, f"Use a value from {low} to {high}.")

@@ -20,12 +20,7 @@ from sempre.files.records import Value, format_record, parse_record
 
 
 def read_parquet(
-    path: Path,
-    relation: Relation,
-    types: Mapping[str, Type],
-    *,
-    drop_nulls: bool = False,
-    taking: Taking = BY_NAME,
+    path: Path, relation: Relation, types: Mapping[str, Type], *, drop_nulls: bool = False, taking: Taking = BY_NAME
 ) -> pa.Table:
     """The facts of a Parquet file, or of a folder of them."""
     import pyarrow.parquet as pq
@@ -80,7 +75,7 @@ class _Unfit(ValueError):
 def _conform_column(column: pa.ChunkedArray, type_: Type, types: Mapping[str, Type]) -> pa.ChunkedArray:
     if column.null_count:
         noun = "null" if column.null_count == 1 else "nulls"
-        raise _Unfit("E508", f"{column.null_count:,} {noun}", "remove the rows or fill in a value")
+        raise _Unfit("E508", f"{column.null_count:,} {noun}", "Remove the rows, or fill in a value.")
     given = column.type
     if pa.types.is_dictionary(given):
         column = column.cast(given.value_type)
@@ -115,18 +110,18 @@ def _conform_integers(column: pa.ChunkedArray, type_: Type, types: Mapping[str, 
         return whole.cast(pa.int64() if kind is Kind.NUMBER else pa.uint64())
     except pa.ArrowInvalid:
         low, high = RANGES[kind]
-        raise _Unfit("E504", "a value is out of range", f"a value of `{kind.value}` is from {low} to {high}") from None
+        raise _Unfit("E504", "a value is out of range", f"Use a value from {low} to {high}.") from None
 
 
 def _wrong_type(given: pa.DataType, wanted: str) -> _Unfit:
-    return _Unfit("E509", f"a column of type {given} cannot be read", f"cast it to {wanted} where the file is written")
+    return _Unfit("E509", f"a column of type {given} cannot be read", f"Cast it to {wanted} where the file is written.")
 
 
 def _record_text(text: str, type_: Type, types: Mapping[str, Type]) -> str:
     try:
         return format_record(parse_record(text, type_, types), type_, types)
     except ValueError as error:
-        raise _Unfit("E507", f"`{text}`: {error}", "a record is written as [1, [2, nil]]") from None
+        raise _Unfit("E507", f"`{text}`: {error}", "Write records as [1, [2, nil]].") from None
 
 
 # ---------------------------------------------------------------------------------------------------- JSON
@@ -244,7 +239,7 @@ def _json_record(value: Any, type_: Type, types: Mapping[str, Type]) -> Value:
 
 def _json_scalar(value: Any, kind: Kind) -> int | float | str:
     if value is None:
-        raise _Unfit("E508", "a null", "remove the row or fill in a value")
+        raise _Unfit("E508", "a null", "Remove the row, or fill in a value.")
     if kind is Kind.SYMBOL and isinstance(value, str):
         return value
     if kind is Kind.FLOAT and isinstance(value, int | float) and not isinstance(value, bool):
@@ -253,7 +248,7 @@ def _json_scalar(value: Any, kind: Kind) -> int | float | str:
         low, high = RANGES[kind]
         if low <= value <= high:
             return int(value)
-        raise _Unfit("E504", f"{value} is out of range", f"a value of `{kind.value}` is from {low} to {high}")
+        raise _Unfit("E504", f"{value} is out of range", f"Use a value from {low} to {high}.")
     raise _Unfit("E503", f"{json.dumps(value)} is not of type {kind.value}")
 
 

@@ -42,9 +42,9 @@ def check_suited(given: str, type_: Type, types: Mapping[str, Type], casts: Mapp
     if not wanted or wanted == given:
         return
     message = f"{WORDS[given]} cannot be read as `{type_.name}`, which is {WORDS[wanted]}"
-    hint = f"write {casts[wanted]}" if wanted in casts else ""
-    declared = f"declare the column as a type called `{given}`, or as a number"
-    raise Unsuited(message, f"{hint}; or {declared}" if hint else declared)
+    hint = f"Write {casts[wanted]}" if wanted in casts else ""
+    declared = f"declare the column as a type called `{given}`, or as a number."
+    raise Unsuited(message, f"{hint}, or {declared}" if hint else declared[0].upper() + declared[1:])
 
 
 ARROW_CASTS = {
@@ -71,6 +71,6 @@ def whole_numbers(data: Any, type_: Type, types: Mapping[str, Type]) -> Any:
         try:
             return data.cast(pa.timestamp("us", given.tz)).cast(pa.int64())
         except pa.ArrowInvalid:
-            hint = 'round them to microseconds, for example with dt.floor("us")'
+            hint = 'Round them to microseconds, for example with dt.floor("us").'
             raise Unsuited("instants are kept in microseconds, and some do not fit", hint) from None
     return None

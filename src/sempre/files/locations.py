@@ -31,7 +31,7 @@ def reachable(place: object) -> Path:
     """The path that `place` names; raises `DataError` if only Spark can reach it."""
     path = local_path(place)
     if path is None:
-        hint = "run with --on spark, which is the default, or give the database a session"
+        hint = "Run with --on spark, which is the default, or give the database a session."
         raise DataError(Diagnostic("E515", f"`{_text(place)}` is a place that only Spark can reach", hint=hint))
     return path
 

@@ -127,7 +127,7 @@ def _mismatch(relation: Relation, names: Sequence[str], what: str, taking: Takin
     message = f"relation `{relation.name}` has the columns {_shown(relation.columns)}; {what} has {_shown(names)}"
     if not missing:
         detail = f"the relation has no {_shown(others)}"
-        hint = f"select {', '.join(_selected(name, names[found[name]]) for name in relation.columns[:SHOWN])}"
+        hint = f"Select {', '.join(_selected(name, names[found[name]]) for name in relation.columns[:SHOWN])}"
         return Diagnostic("E502", message, span, detail=detail, hint=_with_request(hint, taking.requests[1]))
     twice = [name for name, times in Counter(name.casefold() for name in names).items() if times > 1]
     ambiguous = [name for name in missing if name.casefold() in twice]
@@ -137,7 +137,7 @@ def _mismatch(relation: Relation, names: Sequence[str], what: str, taking: Takin
         _selected(name, names[found[name]] if name in found else guesses.get(name, "..."))
         for name in relation.columns[:SHOWN]
     ]
-    hint = f"say which is which: select {', '.join(parts)}"
+    hint = f"Say which is which: select {', '.join(parts)}"
     places = f"columns={':'.join(map(str, range(relation.arity)))}"
     request = taking.requests[0].format(places=places) if len(names) >= relation.arity else ""
     return Diagnostic(
@@ -167,7 +167,7 @@ def _quoted(name: str) -> str:
 
 
 def _with_request(hint: str, request: str, does: str = "leaves the others out") -> str:
-    return f"{hint}; {request} {does}" if request else hint
+    return f"{hint}; {request} {does}." if request else f"{hint}."
 
 
 def _shown(names: Sequence[str]) -> str:

@@ -100,7 +100,7 @@ def check_directives(checked: CheckedProgram, *, spark: bool = True) -> list[Dia
                 continue
             if endpoint.needs_spark and not spark:
                 what = "mode=changes" if endpoint.changes else f"IO={endpoint.io}"
-                message, hint = f"`{what}` needs Spark", "run with --on spark, which is the default"
+                message, hint = f"`{what}` needs Spark", "Run with --on spark, which is the default."
                 found.append(Diagnostic("E515", message, directive.span, hint=hint))
     return list(dict.fromkeys(found))
 
@@ -118,9 +118,9 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
     io = options.get("IO", "file")
     _check_keys(options, io)
     if io in LATER_IO:
-        raise _BadOption(f"`IO={io}` is not supported yet\nuse one of {', '.join(KNOWN_IO[direction])}")
+        raise _BadOption(f"`IO={io}` is not supported yet\nUse one of: {', '.join(KNOWN_IO[direction])}.")
     if io not in KNOWN_IO[direction]:
-        raise _BadOption(f"`IO={io}` is unknown for .{direction}\nuse one of {', '.join(KNOWN_IO[direction])}")
+        raise _BadOption(f"`IO={io}` is unknown for .{direction}\nUse one of: {', '.join(KNOWN_IO[direction])}.")
     compress = _flag(options, "compress")
     text = _text_format(relation, options, io) if io in TEXT else TextFormat()
     filename = options.get("filename") or _default_name(relation.name, io, direction, compress)
@@ -142,15 +142,15 @@ def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: 
     """How columns with names are found."""
     extra = _choice(options, "extra", ("error", "ignore")) == "ignore"
     if "extra" in options and direction == "output":
-        raise _BadOption("`extra` is for .input: an output has the columns of its relation\nleave it out")
+        raise _BadOption("`extra` is for .input: an output has the columns of its relation\nLeave it out.")
     if extra and io in TEXT and not _flag(options, "headers"):
-        raise _BadOption("`extra=ignore` needs names to tell columns apart\nadd headers=true, or use columns=0:1")
+        raise _BadOption("`extra=ignore` needs names to tell columns apart\nAdd headers=true, or use columns=0:1.")
     if "columns" in options and io == "json":
-        raise _BadOption("`columns` has no use with `IO=json`: objects go by name, lists as they are\nleave it out")
+        raise _BadOption("`columns` has no use with `IO=json`: objects go by name, lists as they are\nLeave it out.")
     if "columns" in options and direction == "output":
-        raise _BadOption("`columns` is for .input: an output has the columns of its relation\nleave it out")
+        raise _BadOption("`columns` is for .input: an output has the columns of its relation\nLeave it out.")
     if "columns" in options and extra:
-        raise _BadOption("`columns` leaves all others out, with `extra=ignore` and without\nkeep one of them")
+        raise _BadOption("`columns` leaves all others out, with `extra=ignore` and without\nKeep one of them.")
     places = _columns(relation, options) if direction == "input" else None
     return Taking(places, extra=extra, requests=("", IN_DIRECTIVE[1]) if io == "json" else IN_DIRECTIVE)
 
@@ -159,16 +159,16 @@ def _check_keys(options: Mapping[str, str], io: str) -> None:
     known = KNOWN_OPTIONS + (JDBC_OPTIONS if io == "jdbc" else ())
     for key in options:
         if key not in known + IGNORED_OPTIONS:
-            raise _BadOption(f"unknown option `{key}`\nthe options are {', '.join(known)}")
+            raise _BadOption(f"unknown option `{key}`\nUse one of: {', '.join(known)}.")
 
 
 def _jdbc_options(options: Mapping[str, str], direction: str) -> tuple[tuple[str, str], ...]:
     if "url" not in options:
-        raise _BadOption('`IO=jdbc` needs a url\nwrite url="jdbc:postgresql://HOST/DATABASE" or the like')
+        raise _BadOption('`IO=jdbc` needs a url\nWrite url="jdbc:postgresql://HOST/DATABASE" or the like.')
     if direction == "output" and "query" in options:
-        raise _BadOption("a query can be read, not written\nname a table")
+        raise _BadOption("a query can be read, not written\nName a table.")
     if "query" in options and "table" in options:
-        raise _BadOption("a table and a query exclude each other\nkeep one of them")
+        raise _BadOption("a table and a query exclude each other\nKeep one of them.")
     given = [(key, options[key]) for key in JDBC_OPTIONS if key in options]
     return tuple((key, _from_environment(key, value)) for key, value in given)
 
@@ -194,7 +194,7 @@ def _choice(options: Mapping[str, str], key: str, choices: tuple[str, ...]) -> s
     """The value of an option with a few possible ones; the first is the default."""
     value = options.get(key, choices[0])
     if value not in choices:
-        raise _BadOption(f"`{key}={value}` is unknown\nuse {', '.join(choices[:-1])} or {choices[-1]}")
+        raise _BadOption(f"`{key}={value}` is unknown\nUse {', '.join(choices[:-1])} or {choices[-1]}.")
     return value
 
 
@@ -202,7 +202,7 @@ def _text_format(relation: Relation, options: Mapping[str, str], io: str) -> Tex
     rfc4180 = _flag(options, "rfc4180", default=io == "csv")
     delimiter = options.get("delimiter", "," if rfc4180 else "\t").replace("\\t", "\t")
     if not delimiter or "\n" in delimiter or "\r" in delimiter:
-        raise _BadOption('the delimiter is empty or a line break\ngive one character or more, such as delimiter=","')
+        raise _BadOption('the delimiter is empty or a line break\nGive one character or more, such as delimiter=",".')
     if rfc4180 and (len(delimiter.encode()) != 1 or delimiter == '"'):
         raise _BadOption("with rfc4180=true the delimiter is one ASCII character other than a quote")
     extra = options.get("extra") == "ignore"
@@ -222,7 +222,7 @@ def _columns(relation: Relation, options: Mapping[str, str]) -> tuple[int, ...] 
         return None
     parts = text.split(":")
     if not all(part.isascii() and part.isdigit() for part in parts):
-        raise _BadOption(f"`columns={text}` is not a list of places\nwrite the places in the file, from 0, as 2:0:1")
+        raise _BadOption(f"`columns={text}` is not a list of places\nWrite the places in the file, from 0, as 2:0:1.")
     places = tuple(map(int, parts))
     if len(places) != relation.arity or len(set(places)) != len(places):
         raise _BadOption(f"`columns={text}` must name {relation.arity} different places, one per column")

@@ -64,7 +64,7 @@ class Stdin:
     def read(self, relation: Relation) -> bytes:
         if self.reader:
             message = f"`{relation.name}` and `{self.reader}` are both read from standard input"
-            raise DataError(Diagnostic("E506", message, hint="give one of them a file"))
+            raise DataError(Diagnostic("E506", message, hint="Give one of them a file."))
         self.reader = relation.name
         return sys.stdin.buffer.read()
 
@@ -144,12 +144,13 @@ def existing(path: Path, relation: Relation | None) -> Path:
 def _similar(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
-        return f"there is no folder `{folder}`"
+        return f"There is no folder `{folder}`."
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
     near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.5)
     if near:
-        return f"`{folder}` has {', '.join(f'`{name}`' for name in near)}"
+        return f"`{folder}` has {', '.join(f'`{name}`' for name in near)}."
     if not names:
-        return f"`{folder}` is empty"
+        return f"`{folder}` is empty."
     shown = ", ".join(f"`{name}`" for name in names[:5])
-    return f"`{folder}` has {shown}" + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"`{folder}` has {shown}{more}."

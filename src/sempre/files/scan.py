@@ -151,7 +151,7 @@ def scan_unit(data: bytes, start: int, file: str, relation: Relation) -> bool:
     for line, cells in rows:
         if line.strip() not in ("()", ""):
             message = f"relation `{relation.name}` has no columns"
-            faults.add(Fault("E502", message, hint="write the line `()` when it holds"), cells[0], line)
+            faults.add(Fault("E502", message, hint="Write the line `()` when it holds."), cells[0], line)
     faults.raise_any()
     return bool(rows)
 
@@ -224,7 +224,7 @@ def _quoted_rows(data: bytes, layout: TextFormat, first: int) -> Iterator[Row]:
 
 def _check_quotes(cells: list[Cell], layout: TextFormat) -> None:
     if layout.rfc4180 and any(cell.broken for cell in cells):
-        raise Fault("E502", "a quote is not closed, or text follows the closing quote", 'a quote inside is written ""')
+        raise Fault("E502", "a quote is not closed, or text follows the closing quote", 'Write a quote inside as "".')
 
 
 def _check_width(cells: list[Cell], relation: Relation, layout: TextFormat) -> None:
@@ -235,11 +235,11 @@ def _check_width(cells: list[Cell], relation: Relation, layout: TextFormat) -> N
     least = "at least " if exact is None else ""
     noun = "column" if wanted == 1 else "columns"
     message = f"expected {least}{wanted} {noun}, found {len(cells)}"
-    hint = f"`{relation.name}` has the columns {', '.join(relation.columns)}"
+    hint = f"`{relation.name}` has the columns {', '.join(relation.columns)}."
     if len(cells) == 1 and not cells[0].text:
-        message, hint = f"the line is empty: {message}", "remove it"
+        message, hint = f"the line is empty: {message}", "Remove it."
     elif len(cells) == 1 and layout.delimiter == "\t" and wanted > 1:
-        hint += '; they are separated by tabs (another character with delimiter=",")'
+        hint += ' Separate them by tabs, or name another character with delimiter=",".'
     raise Fault("E502", message, hint)
 
 
@@ -251,7 +251,7 @@ def _value(text: str, type_: Type, types: Mapping[str, Type]) -> object:
     bad = _UNDECODED.search(text)
     if bad:
         byte = ord(bad[0]) - 0xDC00
-        raise Fault("E505", f"byte 0x{byte:02x} is not UTF-8", "convert the file to UTF-8", bad.start())
+        raise Fault("E505", f"byte 0x{byte:02x} is not UTF-8", "Convert the file to UTF-8.", bad.start())
     match type_.kind:
         case Kind.SYMBOL:
             return text
@@ -265,7 +265,7 @@ def _value(text: str, type_: Type, types: Mapping[str, Type]) -> object:
             try:
                 return format_record(parse_record(text, type_, types), type_, types)
             except RecordError as error:
-                raise Fault("E507", str(error), "a record is written as [1, [2, nil]]", error.position) from None
+                raise Fault("E507", str(error), "Write records as [1, [2, nil]].", error.position) from None
 
 
 def _integer(text: str, kind: Kind) -> int:
@@ -281,5 +281,5 @@ def _integer(text: str, kind: Kind) -> int:
     low, high = RANGES[kind]
     if not low <= value <= high:
         shown = text if len(text) <= 40 else text[:37] + "..."
-        raise Fault("E504", f"`{shown}` is out of range", f"a value of `{kind.value}` is from {low} to {high}")
+        raise Fault("E504", f"`{shown}` is out of range", f"Use a value from {low} to {high}.")
     return value

@@ -142,7 +142,7 @@ class Staging:
             raise _cannot_write(path, error) from None
         if broken:
             message = f"{broken:,} values of `{relation.name}` contain the delimiter or a line break"
-            hint = "the file cannot be read back as it is; rfc4180=true quotes such values"
+            hint = "Quote such values with rfc4180=true, or the file cannot be read back as it is."
             span = Span(str(path), 0, 0, 0, 0)
             self.warnings.append(Diagnostic("W501", message, span, hint=hint, severity="warning"))
 
@@ -189,4 +189,4 @@ def _encode(rows: Rows, sink: BinaryIO, relation: Relation, endpoint: Endpoint, 
 
 def _cannot_write(path: Path, error: OSError) -> DataError:
     reason = (error.strerror or str(error)).lower()
-    return DataError(Diagnostic("E512", f"cannot write `{path}`: {reason}", hint="choose another folder with -D"))
+    return DataError(Diagnostic("E512", f"cannot write `{path}`: {reason}", hint="Choose another folder with -D."))

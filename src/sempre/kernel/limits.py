@@ -24,11 +24,11 @@ def uncountable() -> Limit:
     """One fact has more derivations than a counter can hold."""
     return Limit(
         "one fact has more derivations than 64 bits can count",
-        "strategies `recompute` and `dred` count none; a body whose atoms share variables has fewer",
+        "Use strategy `recompute` or `dred`, which count none, or let the atoms of a body share variables.",
     )
 
 
 def check_nodes(nodes: int) -> None:
     """Raise where a graph is too large for its edges to be integers."""
     if nodes > MOST_NODES:
-        raise Limit(f"a closure over {nodes:,} nodes, and {MOST_NODES:,} is the most", 'use modules="off"')
+        raise Limit(f"a closure over {nodes:,} nodes, and {MOST_NODES:,} is the most", 'Use modules="off".')

@@ -159,7 +159,7 @@ class Parser(DeclarationParser):
 
     def end_of_rule(self, expected: str) -> None:
         if not self.accept("."):
-            hint = "A rule ends with `.`" if self.token.span.line > self.previous.span.line else ""
+            hint = "End the rule with `.`." if self.token.span.line > self.previous.span.line else ""
             raise self.unexpected(expected, hint)
 
     def head(self) -> Head:
@@ -224,7 +224,7 @@ class ChangeParser(Parser):
                 self.recover(self.too_deep(self.tokens[start].span).diagnostic, start)
         if open_:
             message = "the changes from here on are never committed"
-            self.diagnostics.append(Diagnostic("E190", message, begun.span, hint="End the script with `commit.`"))
+            self.diagnostics.append(Diagnostic("E190", message, begun.span, hint="End the script with `commit.`."))
         return epochs
 
     def change(self) -> Change:

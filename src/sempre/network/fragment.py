@@ -35,7 +35,7 @@ def _anywhere(local: LocalProgram) -> Iterator[Diagnostic]:
             )
     for rule in local.rules:
         if rule.deletes:
-            hint = "`sempre network` runs programs with the ordinary semantics."
+            hint = "Use the ordinary semantics, which is what `sempre network` runs."
             yield Diagnostic("E424", "a head that deletes cannot run on nodes", rule.span, hint=hint)
         if not any(isinstance(literal, Match) for literal in rule.body):
             hint = "Add an atom that says at which node it holds, or write the facts out."
@@ -62,7 +62,7 @@ def _ranked(local: LocalProgram) -> Iterator[Diagnostic]:
 
 def _counted(local: LocalProgram, algorithm: str) -> Iterator[Diagnostic]:
     """What counting derivations has no proof for: the papers leave negation and aggregates open."""
-    hint = "`--algorithm proofs` runs it."
+    hint = "Use `--algorithm proofs`."
     for rule in local.rules:
         for literal in rule.body:
             if isinstance(literal, Not | Fold):
@@ -77,5 +77,5 @@ def _counted(local: LocalProgram, algorithm: str) -> Iterator[Diagnostic]:
 def _diverges(stratum: Stratum) -> Diagnostic:
     rule: NormalRule = stratum.recursive[0]
     detail = "It counts derivations, and around a cycle there are infinitely many."
-    hint = "`--algorithm sets` detects cycles; `--algorithm proofs` scales."
+    hint = "Use `--algorithm sets`, which detects cycles, or `--algorithm proofs`, which scales."
     return Diagnostic("E425", "`psn` does not support recursion", rule.span, detail=detail, hint=hint)

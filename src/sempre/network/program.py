@@ -152,7 +152,7 @@ class NodeProgram:
         word = "smaller" if kind == "min" else "larger"
         message = f"a step of the recursion gives `{plan.name}` a {word} value than the one it uses"
         detail = "Around a cycle such a step never ends; nodes do not wait to see whether there is one."
-        hint = "Costs must not be negative." if kind == "min" else "A step must not add to the value."
+        hint = "Make costs 0 or more." if kind == "min" else "Let no step add to the value."
         return DataError(Diagnostic("E530", message, rule.span, detail=detail, hint=hint), self.sources)
 
 

@@ -200,7 +200,9 @@ class CountingNode:
     def _too_many(self) -> DataError:
         message = f"node `{self.address}` holds more than {self.most:,} derivations"
         detail = "Every derivation of every fact is kept, and dense networks have very many."
-        return DataError(Diagnostic("E533", message, detail=detail, hint="`--algorithm proofs` keeps one per fact."))
+        return DataError(
+            Diagnostic("E533", message, detail=detail, hint="Use `--algorithm proofs`, which keeps one per fact.")
+        )
 
 
 def _flat(facts: frozenset[Fact]) -> tuple[Fact, ...]:

@@ -92,5 +92,5 @@ def _changed(relation: Relation, before: tuple[str, ...], now: tuple[str, ...]) 
         "E516",
         f"the columns of the source of relation `{relation.name}` have changed: now {change}",
         detail=f"before: {', '.join(before)}",
-        hint="select the columns as they were, or rename them as the relation's with toDF, so that names decide",
+        hint="Select the columns as they were, or rename them as the relation's with toDF, so that names decide.",
     )

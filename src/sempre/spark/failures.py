@@ -145,7 +145,7 @@ def running() -> Iterator[None]:
                     "E706",
                     f"a Spark job failed: {reason_of(error)}",
                     detail=cause_of(error),
-                    hint="the database is as it was before; Spark's log has more",
+                    hint="Look into Spark's log; the database is as it was before.",
                 )
             ) from error
 

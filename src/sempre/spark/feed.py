@@ -39,7 +39,7 @@ class Feed:
         """A feed in this folder, which is made if it is not there."""
         if is_url(str(folder)):
             message = f"the change feed is written to a folder of this machine, and `{folder}` is none"
-            raise DataError(Diagnostic("E512", message, hint="write with on_changes= and ChangeSet.to_spark"))
+            raise DataError(Diagnostic("E512", message, hint="Write with on_changes= and ChangeSet.to_spark."))
         feed = Feed(Path(folder), checked)
         with feed._writing():
             feed.folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ class Feed:
                     "E651",
                     f"`{target}` is of another history: epoch {manifest['epoch']} was written there by another batch",
                     detail=f"there: {json.dumps(found)}; now: {json.dumps(manifest)}",
-                    hint="give this stream a feed of its own, or remove the old one",
+                    hint="Give this stream a feed of its own, or remove the old one.",
                 )
             )
 

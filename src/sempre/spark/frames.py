@@ -181,13 +181,13 @@ def _cast(given: str, kind: Kind, name: str) -> str:
     """What to write so that a column of type `given` fits."""
     quoted = _quoted(name)
     if kind is Kind.RECORD:
-        return "a record is a string such as [1, [2, nil]]"
+        return "Write records as strings such as [1, [2, nil]]."
     if given.startswith(("struct<", "array<", "map<")):
         advice = f"to_json({quoted})" if kind is Kind.SYMBOL else f"{quoted}.FIELD or explode({quoted})"
-        return f"write {advice} in the query that makes the table"
+        return f"Write {advice} in the query that makes the table."
     if given == "binary":
-        return f"write hex({quoted}) or cast({quoted} as string), and declare the column as a symbol"
-    return f"write cast({quoted} as {CASTS[kind]}) in the query that makes the table"
+        return f"Write hex({quoted}) or cast({quoted} as string), and declare the column as a symbol."
+    return f"Write cast({quoted} as {CASTS[kind]}) in the query that makes the table."
 
 
 def _quoted(name: str) -> str:
@@ -246,17 +246,17 @@ def _check_text(column: pa.ChunkedArray) -> None:
 
 
 def nulls(count: int) -> Unfit:
-    hint = "remove the rows or fill in a value; nulls=drop in .input leaves them out"
+    hint = "Remove the rows, or fill in a value; nulls=drop in .input leaves them out."
     return Unfit("E508", f"{count:,} {'null' if count == 1 else 'nulls'}", hint)
 
 
 def out_of_range() -> Unfit:
     low, high = RANGES[Kind.UNSIGNED]
-    return Unfit("E504", "a value is out of range", f"a value of `unsigned` is from {low} to {high}")
+    return Unfit("E504", "a value is out of range", f"Use a value from {low} to {high}.")
 
 
 def not_text() -> Unfit:
-    return Unfit("E505", "a value is not UTF-8", "make_valid_utf8(...) repairs it")
+    return Unfit("E505", "a value is not UTF-8", "Repair it with make_valid_utf8(...).")
 
 
 def unfit(relation: Relation, column: str, error: Unfit, span: Span) -> Diagnostic:
@@ -356,5 +356,5 @@ def _check_range(relation: Relation, name: str, type_: str, column: pa.ChunkedAr
     for value in (ends["min"], ends["max"]):
         if not low <= value <= high:
             message = f"column `{name}` of relation `{relation.name}`: {value} is no {type_}"
-            hint = f"a {type_} lies between the years 1 and 9999; declare the column as a number"
+            hint = f"Declare the column as a number: a {type_} lies between the years 1 and 9999."
             raise DataError(Diagnostic("E504", message, hint=hint))

@@ -28,7 +28,7 @@ def find_java() -> Path:
             return home
         seen.append(f"{home} has {'no Java that starts' if version is None else f'Java {version}'}")
     message = f"Spark needs Java {OLDEST} or later, and there is none"
-    hint = "install one and set JAVA_HOME, or run `make setup` again, or evaluate without Spark: --on local"
+    hint = "Install one and set JAVA_HOME, or run `make setup` again, or evaluate without Spark: --on local."
     raise BackendError(Diagnostic("E703", message, detail="; ".join(seen), hint=hint))
 
 

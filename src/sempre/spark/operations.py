@@ -94,7 +94,7 @@ class StreamReader:
         missing = [name for name in wanted if name not in self._fields]
         if missing:
             has = ", ".join(self._fields)
-            hint = "relation=, relation_column=, operation= and order= say where a stream has these"
+            hint = "Say where the stream has these: relation=, relation_column=, operation= and order=."
             raise DataError(
                 [Diagnostic("E518", f"the stream has no column `{m}`: it has {has}", hint=hint) for m in missing]
             )
@@ -121,7 +121,7 @@ class StreamReader:
             if source is None or (source != name and source in self._marks):
                 times = self._names.count(name)
                 why = f"is in the stream {times} times" if times > 1 else "is not in the stream"
-                hint = f"rename the columns of the stream with toDF or withColumnRenamed: {', '.join(self._names)}"
+                hint = f"Rename the columns of the stream with toDF or withColumnRenamed: {', '.join(self._names)}."
                 found.append(Diagnostic("E518", f"{what} {why}", hint=hint))
                 continue
             try:
@@ -217,7 +217,7 @@ class StreamReader:
         unknown = sorted(word for word in words if word not in INSERTS + DELETES)
         if unknown:
             shown = ", ".join(f"`{word}`" for word in unknown[:SHOWN])
-            hint = f"an operation is one of {', '.join(INSERTS + DELETES)}"
+            hint = f"Use one of: {', '.join(INSERTS + DELETES)}."
             raise DataError(
                 Diagnostic("E517", f"column `{self.columns.operation}` of the stream has {shown}", hint=hint)
             )
@@ -288,7 +288,7 @@ def _unknown(name: str, relations: Mapping[str, Relation]) -> Diagnostic:
     import difflib
 
     close = difflib.get_close_matches(name, relations, 1)
-    hint = f"did you mean `{close[0]}`?" if close else ""
+    hint = f"Did you mean `{close[0]}`?" if close else ""
     return Diagnostic("E514", f"the stream changes relation `{name}`, which is not declared", hint=hint)
 
 

@@ -103,7 +103,7 @@ class StartingSession:
                     "E704",
                     f"no Spark session could be started on `{where}`: {reason_of(self._error)}",
                     detail="; ".join(filter(None, (cause_of(self._error), self._last_words()))),
-                    hint="check --master, --remote and --conf; --on local evaluates without Spark",
+                    hint="Check --master, --remote and --conf; --on local evaluates without Spark.",
                 )
             )
         return self._session
@@ -135,7 +135,7 @@ class StartingSession:
 def check_installed() -> None:
     """Raise `BackendError` if pyspark is not there."""
     if importlib.util.find_spec("pyspark") is None:
-        hint = "install it with: pip install 'sempre[spark]'; --on local evaluates without Spark"
+        hint = "Install it with: pip install 'sempre[spark]'; --on local evaluates without Spark."
         raise BackendError(Diagnostic("E702", "Spark is not installed: there is no module `pyspark`", hint=hint))
 
 

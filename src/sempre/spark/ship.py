@@ -40,7 +40,7 @@ def ensure(spark: SparkSession) -> int:
             if found != mine:
                 said = "have another one" if found else "cannot import it"
                 message = f"the tasks of this session {said}, though `{PACKAGE}` was sent to them"
-                hint = "install the same version where Spark runs Python, or none"
+                hint = "Install the same version where Spark runs Python, or none."
                 raise BackendError(Diagnostic("E722", message, hint=hint))
         _ready.add(spark)
         return jobs

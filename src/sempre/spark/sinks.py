@@ -63,7 +63,7 @@ class Sinks:
             if not endpoint.changes:
                 if not relation.arity:
                     message = f"relation `{relation.name}` has no columns: Spark cannot store it"
-                    raise DataError(Diagnostic("E512", message, hint="write it to a text file, or give it a column"))
+                    raise DataError(Diagnostic("E512", message, hint="Write it to a text file, or give it a column."))
                 self._write(endpoint, frame_of(relation.name), "overwrite")
 
     def write_changes(self, epoch: int, changes: FramedChanges) -> None:

@@ -112,10 +112,10 @@ class Maintenance:
         if options.checkpoint is None:
             why = "on Spark Connect batches are handed over" if is_remote else "batches are kept"
             message = f"{why} in the folder of the checkpoint, and none is named"
-            raise BackendError(Diagnostic("E720", message, hint="name one that Spark can reach with checkpoint="))
+            raise BackendError(Diagnostic("E720", message, hint="Name one that Spark can reach with checkpoint=."))
         if options.trust_checkpoint:
             message = "kept batches are applied from the first on: there is nothing to trust the checkpoint for"
-            raise StateError(Diagnostic("E650", message, hint="leave trust_checkpoint out"))
+            raise StateError(Diagnostic("E650", message, hint="Leave trust_checkpoint out."))
         self._inbox = Inbox(df.sparkSession, f"{_located(options.checkpoint)}/inbox", df.schema)
         query = writer.foreachBatch(keeper(self._inbox.folder)).start()
         self._stream = str(query.id)
@@ -272,7 +272,7 @@ def _failed(error: BaseException) -> BackendError:
 def _writer(df: DataFrame, options: StreamOptions) -> DataStreamWriter:
     if not df.isStreaming:
         message = "the DataFrame is not a stream"
-        raise DataError(Diagnostic("E518", message, hint="read it with spark.readStream, or use apply()"))
+        raise DataError(Diagnostic("E518", message, hint="Read it with spark.readStream, or use apply()."))
     writer = df.writeStream
     if options.checkpoint is not None:
         writer = writer.option("checkpointLocation", _located(options.checkpoint))
@@ -291,8 +291,8 @@ def _gap(last: int, batch: int) -> Diagnostic:
         "E650",
         f"the stream goes on with batch {batch}, and this database {has}",
         detail="the checkpoint remembers what was read; the database that it was read into is another",
-        hint="use a new checkpoint to read the stream from its beginning, or keep batches with keep_batches=True; "
-        "trust_checkpoint=True if the database was loaded with all that came before",
+        hint="Use a new checkpoint to read the stream from its beginning, or keep batches with keep_batches=True; "
+        "trust_checkpoint=True if the database was loaded with all that came before.",
     )
 
 

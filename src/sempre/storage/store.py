@@ -130,7 +130,7 @@ class Store:
         """Raise unless there is a store."""
         if not self.exists:
             what = "has no store in it" if self.path.is_dir() else "is not there"
-            hint = "`sempre init STORE PROGRAM.dl` makes one."
+            hint = "Make one with `sempre init STORE PROGRAM.dl`."
             raise StateError(Diagnostic("E601", f"`{self.name}` {what}", hint=hint))
 
     def _check_format(self) -> None:

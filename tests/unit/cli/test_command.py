@@ -16,7 +16,7 @@ import pytest
 
 import sempre.cli
 from sempre.cli.arguments import parse
-from sempre.diagnostics import Diagnostic, InternalError, ProgramError, StateError
+from sempre.diagnostics import BackendError, Diagnostic, InternalError, ProgramError, StateError
 from tests.unit.files.build import program, relation
 
 CHECKED = program(
@@ -195,7 +195,7 @@ def test_bad_facts_exit_with_1_and_write_nothing(capsys: pytest.CaptureFixture[s
 
 def test_a_missing_program_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "q.dl"]) == 1
-    assert capsys.readouterr().err == "error[E501]: file `q.dl` does not exist\nhint: `.` has `p.dl`\n"
+    assert capsys.readouterr().err == "error[E501]: file `q.dl` does not exist\nhint: `.` has `p.dl`.\n"
 
 
 def test_missing_changes_exit_with_1_before_anything_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -209,6 +209,7 @@ def test_missing_changes_exit_with_1_before_anything_runs(capsys: pytest.Capture
     [
         (ProgramError("bad rule"), 1, "error[E100]: bad rule\n"),
         (StateError("closed"), 1, "error[E600]: closed\n"),
+        (BackendError("no such place"), 2, "error[E700]: no such place\n"),
         (InternalError("lost a fact"), 3, "error[E900]: lost a fact\nThis is a defect of sempre"),
         (ZeroDivisionError("oops"), 3, "error[E900]: ZeroDivisionError: oops\nThis is a defect of sempre"),
         (MemoryError(), 1, "error[E701]: out of memory\n"),

@@ -112,8 +112,8 @@ def test_all_mistakes_of_a_folder_are_reported(tmp_path: Path) -> None:
         read_changes(CHECKED, tmp_path)
     assert sorted((d.code, d.hint) for d in caught.value.diagnostics) == [
         ("E503", ""),
-        ("E513", "a change folder holds R.insert.facts and R.delete.facts (or .csv, .parquet)"),
-        ("E514", "did you mean `edge`?"),
+        ("E513", "Call it R.insert.facts or R.delete.facts (or .csv, .parquet), or remove it."),
+        ("E514", "Did you mean `edge`?"),
     ]
 
 

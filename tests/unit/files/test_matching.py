@@ -202,7 +202,7 @@ def test_names_in_quotes(tmp_path: Path) -> None:
         ("extra=ignore", "needs names to tell columns apart"),
         ("extra=drop", "`extra=drop` is unknown"),
         ('IO=json, columns="0:1"', "`columns` has no use with `IO=json`"),
-        ('IO=parquet, columns="0:1", extra=ignore', "keep one of them"),
+        ('IO=parquet, columns="0:1", extra=ignore', "Keep one of them"),
         ('IO=parquet, columns="0"', "must name 2 different places"),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_change_folder_goes_by_name(tmp_path: Path) -> None:
     (epoch,) = read_changes(checked, tmp_path)
     assert epoch.insert["t"].to_pylist() == [{"emp": "worker", "mgr": "boss"}]
     pq.write_table(pa.table({"a": ["boss"], "b": ["worker"]}), tmp_path / "t.insert.parquet")
-    with pytest.raises(DataError, match="say which is which"):
+    with pytest.raises(DataError, match="Say which is which"):
         read_changes(checked, tmp_path)
     assert not is_by_position(epoch.insert["t"])
 
@@ -269,7 +269,7 @@ def test_frames_of_pandas_go_by_name() -> None:
     assert (list(db["t"]), report.by_position) == ([("worker", "boss")], ())
     report = db.apply(insert={"t": pandas.DataFrame([("worker", "boss"), ("clerk", "boss")])}).report
     assert (len(db["t"]), report.by_position) == (2, ("t",))
-    with pytest.raises(DataError, match="say which is which"):
+    with pytest.raises(DataError, match="Say which is which"):
         db.apply(insert={"t": pandas.DataFrame({"boss": ["boss"], "worker": ["worker"]})})
 
 

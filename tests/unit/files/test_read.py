@@ -89,39 +89,39 @@ BAD = [
         b"1\t2\n3\n",
         EDGE,
         "error[E502]: expected 2 columns, found 1\n  --> r.facts:2:1\n 2 | 3\n   | ^\n"
-        'hint: `r` has the columns x, y; they are separated by tabs (another character with delimiter=",")',
+        'hint: `r` has the columns x, y. Separate them by tabs, or name another character with delimiter=",".',
     ),
     (
         b"1\t2\t3\n",
         EDGE,
         "error[E502]: expected 2 columns, found 3\n  --> r.facts:1:1\n 1 | 1\t2\t3\n   | ^^^^^\n"
-        "hint: `r` has the columns x, y",
+        "hint: `r` has the columns x, y.",
     ),
     (
         b"1\t2\n\n",
         EDGE,
         "error[E502]: the line is empty: expected 2 columns, found 1\n  --> r.facts:2:1\n 2 | \n   | ^\n"
-        "hint: remove it",
+        "hint: Remove it.",
     ),
     (b"1\ttwo\n", EDGE, "error[E503]: `two` is not a number\n  --> r.facts:1:3\n 1 | 1\ttwo\n   |  \t^^^"),
     (b"1\t\n", EDGE, "error[E503]: `` is not a number\n  --> r.facts:1:3\n 1 | 1\t\n   |  \t^"),
     (b"1\t2.0\n", EDGE, "error[E503]: `2.0` is not a number\n  --> r.facts:1:3\n 1 | 1\t2.0\n   |  \t^^^"),
     (b"1\t1_0\n", EDGE, "error[E503]: `1_0` is not a number\n  --> r.facts:1:3\n 1 | 1\t1_0\n   |  \t^^^"),
     (b"-1\n", ("x:unsigned",), "error[E504]: `-1` is out of range\n  --> r.facts:1:1\n 1 | -1\n   | ^^\n"
-     "hint: a value of `unsigned` is from 0 to 18446744073709551615"),
+     "hint: Use a value from 0 to 18446744073709551615."),
     (b"9223372036854775808\n", ("x:number",),
      "error[E504]: `9223372036854775808` is out of range\n  --> r.facts:1:1\n 1 | 9223372036854775808\n   | " + "^" * 19
-     + "\nhint: a value of `number` is from -9223372036854775808 to 9223372036854775807"),
+     + "\nhint: Use a value from -9223372036854775808 to 9223372036854775807."),
     (b"0xFFFFFFFFFFFFFFFF\n", ("x:number",),
      "error[E504]: `0xFFFFFFFFFFFFFFFF` is out of range\n  --> r.facts:1:1\n 1 | 0xFFFFFFFFFFFFFFFF\n   | " + "^" * 18
-     + "\nhint: a value of `number` is from -9223372036854775808 to 9223372036854775807"),
+     + "\nhint: Use a value from -9223372036854775808 to 9223372036854775807."),
     (b"1.5x\n", ("x:float",), "error[E503]: `1.5x` is not a float\n  --> r.facts:1:1\n 1 | 1.5x\n   | ^^^^"),
     (b"ok\nab\xffc\n", ("x:symbol",),
      "error[E505]: byte 0xff is not UTF-8\n  --> r.facts:2:3\n 2 | ab\N{REPLACEMENT CHARACTER}c\n   |   ^^\n"
-     "hint: convert the file to UTF-8"),
+     "hint: Convert the file to UTF-8."),
     (b"[1, 2]\n", ("x:List",),
      "error[E507]: expected `[` or `nil` for a value of type `List`\n  --> r.facts:1:5\n 1 | [1, 2]\n   |     ^^\n"
-     "hint: a record is written as [1, [2, nil]]"),
+     "hint: Write records as [1, [2, nil]]."),
 ]  # fmt: skip
 
 
@@ -175,9 +175,9 @@ def test_errors_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("present", "hint"),
     [
-        (["edges.facts", "other.txt"], "hint: `DIR` has `edges.facts`"),
-        (["zzz.csv"], "hint: `DIR` has `zzz.csv`"),
-        ([], "hint: `DIR` is empty"),
+        (["edges.facts", "other.txt"], "hint: `DIR` has `edges.facts`."),
+        (["zzz.csv"], "hint: `DIR` has `zzz.csv`."),
+        ([], "hint: `DIR` is empty."),
     ],
 )
 def test_a_missing_file_names_its_neighbors(present: list[str], hint: str, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_missing_file_names_its_neighbors(present: list[str], hint: str, tmp_p
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="hint: there is no folder `"):
+    with pytest.raises(DataError, match="hint: There is no folder `"):
         read_inputs(program(relation("edge", *EDGE, input={})), tmp_path / "nowhere")
 
 
@@ -232,7 +232,7 @@ def test_a_relation_without_columns(data: bytes, holds: int, tmp_path: Path) -> 
 def test_a_relation_without_columns_refuses_values(tmp_path: Path) -> None:
     assert errors(b"1\n", tmp_path) == (
         "error[E502]: relation `r` has no columns\n  --> r.facts:1:1\n 1 | 1\n   | ^\n"
-        "hint: write the line `()` when it holds"
+        "hint: Write the line `()` when it holds."
     )
 
 

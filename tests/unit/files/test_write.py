@@ -152,7 +152,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         write_outputs(program(made), lambda _: table(made, (1,)), tmp_path / "out")
     assert str(caught.value).replace(str(tmp_path), "DIR") == (
-        "error[E512]: cannot write `DIR/out/r.csv`: file exists\nhint: choose another folder with -D"
+        "error[E512]: cannot write `DIR/out/r.csv`: file exists\nhint: Choose another folder with -D."
     )
 
 

@@ -90,6 +90,7 @@ def test_an_aggregated_value_that_must_travel_stays_aggregated() -> None:
         ("reach(@s, d) :- link(@s, d), !tag(@_).", "E422"),
         ("reach(@s, d) :- link(@s, d), !(link(@d, z), link(@z, s)).", "E422"),
         (".decl free(x: symbol) reach(@s, d) :- link(@s, d), free(d).", "E420"),
+        ("best(@z, d, min(a + b)) :- best(@s, d, a), best(@s, z, b), link(@s, z), tag(@z).", "E423"),
     ],
 )
 def test_what_has_no_local_form_is_refused(rules: str, code: str) -> None:

@@ -43,7 +43,7 @@ def test_spark_that_is_not_installed(
     assert main(["run", str(program)]) == 2
     assert capsys.readouterr().err == (
         "error[E702]: Spark is not installed: there is no module `pyspark`\n"
-        "hint: install it with: pip install 'sempre[spark]'; --on local evaluates without Spark\n"
+        "hint: Install it with: pip install 'sempre[spark]'; --on local evaluates without Spark.\n"
     )
 
 

@@ -23,8 +23,8 @@ def refused(relation: str, name: str, type_: object) -> str:
 
 @pytest.mark.parametrize("type_", [types.DateType(), types.TimestampNTZType()], ids=str)
 def test_a_date_of_a_stream_is_no_instant(type_: object) -> None:
-    assert refused("r", "AT", type_).startswith("E509 write cast(AT as timestamp)")
+    assert refused("r", "AT", type_).startswith("E509 Write cast(AT as timestamp)")
 
 
 def test_other_names_are_shown() -> None:
-    assert refused("r", "when", types.TimestampType()).endswith("withColumnRenamed: when")
+    assert refused("r", "when", types.TimestampType()).endswith("withColumnRenamed: when.")

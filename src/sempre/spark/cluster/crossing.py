@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LIMIT = 1 << 64
 # A type with room for every unsigned number, and one more digit.
 WIDE = "decimal(21,0)"
-RECORD_HINT = "a record is a string such as [1, [2, nil]]"
+RECORD_HINT = "Write records as strings such as [1, [2, nil]]."
 # Makes the error for texts that are no records.
 NoRecords: TypeAlias = "Callable[[Relation, Sequence[BadTexts], Span], DataError]"
 

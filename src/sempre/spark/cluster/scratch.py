@@ -156,7 +156,7 @@ class Scratch:
                     Diagnostic(
                         "E707",
                         f"what Spark wrote to `{path.parent}` cannot be seen from here",
-                        hint=f"set {SCRATCH_VARIABLE} to a folder that the driver and all executors share",
+                        hint=f"Set {SCRATCH_VARIABLE} to a folder that the driver and all executors share.",
                     )
                 )
 
@@ -206,7 +206,7 @@ def _parent(place: str) -> Path:
             Diagnostic(
                 "E707",
                 f"`{place}` is no folder that the driver can see",
-                hint=f"set {SCRATCH_VARIABLE} to the path under which the driver and all executors have it mounted",
+                hint=f"Set {SCRATCH_VARIABLE} to the path under which the driver and all executors have it mounted.",
             )
         )
     return path

@@ -1,0 +1,814 @@
+"""Every code that sempre reports, in one table: what it means, the way out, and what brings it about.
+
+`make errors` makes `docs/errors.md` of this table. Where a code is reported, message and hint name what they are about;
+the table says the same of all cases. `docs/dev/errors.md` says how to add a code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One code. All texts are Markdown; an example that is a program or a change script is code and nothing else."""
+
+    code: str
+    meaning: str
+    """What is wrong: no sentence, and no period."""
+    way_out: str
+    """What to do: sentences that begin with a verb and end with a period."""
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The codes of one subject, in their order, and what is to be said before them."""
+
+    title: str
+    entries: tuple[Entry, ...]
+    about: str = ""
+
+
+SYNTAX = (
+    Entry(
+        "E101",
+        "the text does not follow the grammar here",
+        "Write what the message says was expected.",
+        "`.decl p(x: number) p(1`",
+    ),
+    Entry(
+        "E102",
+        "a character that no part of the language begins with",
+        "Remove the character.",
+        "`.decl p(x: number) p(1§).`",
+    ),
+    Entry(
+        "E103", "a string that is not closed on its line", 'Close the string with `"`.', '`.decl p(x: symbol) p("a).`'
+    ),
+    Entry("E104", "a comment that is never closed", "Close the comment with `*/`.", "`/* from here on`"),
+    Entry(
+        "E105",
+        "an unknown escape in a string",
+        "Use one of the escapes in the hint.",
+        '`.decl p(x: symbol) p("a\\qb").`',
+    ),
+    Entry("E106", "a malformed number", "Write 42, 42u, 0x2a, 0b101010, 4.2 or 4e2.", "`.decl p(x: number) p(12ab).`"),
+    Entry("E107", "an unknown directive", "Use the directive in the hint.", "`.dcl p(x: number)`"),
+    Entry(
+        "E108",
+        "an unknown qualifier of a relation",
+        "Use one of the qualifiers in the hint.",
+        "`.decl p(x: number) inlined`",
+    ),
+    Entry(
+        "E109", "terms or formulas nested too deeply", "Split the rule.", "a term in more than 100 pairs of parentheses"
+    ),
+    Entry(
+        "E110",
+        "a body with too many alternatives once `;` is multiplied out",
+        "Give some of the alternatives a relation of their own.",
+        "13 conditions such as `(x = 1 ; x = 2)` in one body",
+    ),
+    Entry(
+        "E111", "an atom with two locations", "Keep one `@`.", '`.decl link(@s: symbol, d: symbol) link(@"a", @"b").`'
+    ),
+    Entry(
+        "E120",
+        "components (`.comp`, `.init`), which are not supported",
+        "Write the declarations and rules out.",
+        "`.comp Graph { .decl edge(x: number, y: number) }`",
+    ),
+    Entry(
+        "E121",
+        "algebraic data types, which are not supported",
+        "Use a record with a column that tells the cases apart.",
+        "`.type Tree = Leaf {} | Node {left: Tree, right: Tree}`",
+    ),
+    Entry(
+        "E122",
+        "the preprocessor (`#define`, `.include`, ...), which is not supported",
+        "Run the preprocessor before, or write the text out.",
+        '`.include "other.dl"`',
+    ),
+    Entry(
+        "E123",
+        "`choice-domain`, which is not supported",
+        "Choose with an aggregate.",
+        "`.decl parent(x: symbol, y: symbol) choice-domain x .output parent`",
+    ),
+    Entry(
+        "E124",
+        "subsumption, which is not supported",
+        "Keep the best value with an aggregate in the head.",
+        "`.decl dist(x: symbol, d: number) dist(x, a) <= dist(x, b) :- b < a.`",
+    ),
+    Entry(
+        "E125",
+        "user-defined functors, which are not supported",
+        "Use the built-in functors.",
+        "`.functor twice(x: number): number`",
+    ),
+    Entry(
+        "E126",
+        "the counter `$` or `autoinc()`, which is not supported",
+        "Give the facts keys of their own.",
+        "`.decl p(x: number) p($).`",
+    ),
+    Entry(
+        "E127",
+        "the functor `range`, which is not supported",
+        "Make a relation that counts.",
+        "`.decl p(x: number) p(x) :- x = range(1, 10). .output p`",
+    ),
+    Entry(
+        "E128",
+        "a head that deletes, without the semantics for it",
+        'Add `.pragma "semantics" "active"`.',
+        "`.decl p(x: number) p(1). -p(x) :- p(x).`",
+    ),
+    Entry(
+        "E129",
+        "lattices, which are not supported",
+        "Keep the best value with an aggregate in the head.",
+        "`.lattice Interval { Bottom -> b }`",
+    ),
+    Entry(
+        "E130",
+        "a semantics that does not exist",
+        'Write `"stratified"` or `"active"` behind `.pragma "semantics"`.',
+        '`.pragma "semantics" "actve"`',
+    ),
+    Entry(
+        "E131",
+        "`.limitsize`, which is not supported",
+        "Bound the rule itself, as in `p(x + 1) :- p(x), x < 10.`.",
+        "`.decl p(x: number) p(1). .limitsize p(n=10) .output p`",
+    ),
+    Entry(
+        "E132",
+        "a `.plan` that does not fit its rule: not each atom once, or a version that is not there",
+        "Write the numbers in the hint.",
+        "`.decl e(x: number) .input e .decl p(x: number) .output p p(x) :- e(x). .plan 0:(1, 2)`",
+    ),
+    Entry(
+        "E190",
+        "a change script with changes behind the last `commit.`",
+        "End the script with `commit.`.",
+        '`+edge("a", "b").`',
+    ),
+    Entry("E191", "a change with something other than constants", "Write the fact out.", '`+edge("a", x). commit.`'),
+)
+
+NAMES = (
+    Entry(
+        "E201",
+        "a variable that nothing binds",
+        "Use the variable in a positive atom, or use the one in the hint.",
+        "`.decl p(x: number) .output p p(x) :- x > 3.`",
+    ),
+    Entry(
+        "E202",
+        "a relation that is not declared",
+        "Declare the relation, or use the name in the hint.",
+        "`.decl edge(x: number) edge(x) :- edges(x). .output edge`",
+    ),
+    Entry(
+        "E203",
+        "an atom with the wrong number of arguments",
+        "Give it as many as the declaration in the note has columns.",
+        "`.decl edge(x: number, y: number) edge(1). .output edge`",
+    ),
+    Entry(
+        "E204",
+        "a relation declared twice",
+        "Remove one of the declarations.",
+        "`.decl p(x: number) .decl p(x: symbol) .output p`",
+    ),
+    Entry(
+        "E205",
+        "a variable bound inside an aggregate and used outside",
+        "Bind the variable outside with an atom.",
+        "`.decl cost(i: symbol, p: number) .decl q(i: symbol) .output q q(i) :- _m = min p : { cost(i, p) }.`",
+    ),
+    Entry(
+        "E206", "two columns of one name", "Give each column its own name.", "`.decl p(x: number, x: number) .output p`"
+    ),
+    Entry(
+        "E207",
+        "`eqrel` on a relation that is not a pair of one type",
+        "Declare two columns of one type.",
+        "`.decl same(x: number, y: symbol) eqrel .output same`",
+    ),
+    Entry(
+        "E208",
+        "locations that disagree, or more than one in a declaration",
+        "Write `@` where the declaration has it.",
+        '`.decl link(@s: symbol, d: symbol) link("a", @"b"). .output link`',
+    ),
+    Entry(
+        "E210",
+        "an unknown functor",
+        "Use the functor in the hint.",
+        '`.decl p(x: number) .output p p(x) :- x = strln("a").`',
+    ),
+    Entry(
+        "E211",
+        "a functor with the wrong number of arguments",
+        "Give it the number in the message.",
+        '`.decl p(x: symbol) .output p p(substr("abc", 1)).`',
+    ),
+    Entry(
+        "E212",
+        "`_` where a value is needed",
+        "Name a variable that is bound.",
+        "`.decl p(x: number) .output p p(_) :- p(_).`",
+    ),
+    Entry(
+        "E213",
+        "a variable that only occurs in several negations or aggregates",
+        "Bind the variable outside, or use different names.",
+        "`.decl r(x: number) .decl p(x: number) .output p p(1) :- !r(y), !r(y + 1).`",
+    ),
+)
+
+TYPES = (
+    Entry(
+        "E301",
+        "values of different kinds where one kind is needed",
+        "Convert the value, or write the literal as that kind: `1.0`.",
+        '`.decl p(x: number) .output p p("a").`',
+    ),
+    Entry(
+        "E302",
+        "one variable of two types that have no value in common",
+        "Use two variables.",
+        "`.type A <: symbol .type B <: symbol .decl e(x: A, y: B) .decl p(x: A) .output p p(x) :- e(x, x).`",
+    ),
+    Entry(
+        "E303",
+        "a head that takes a narrower type than it is given",
+        "Write `as(x, T)` if that is meant.",
+        "`.type A <: symbol .decl e(x: symbol) .decl p(x: A) .output p p(x) :- e(x).`",
+    ),
+    Entry(
+        "E304",
+        "a record whose type cannot be told",
+        "Write `as([...], T)`.",
+        "`.decl p(x: number) .output p p(1) :- [1, 2] = [1, 2].`",
+    ),
+    Entry(
+        "E305",
+        "a record with the wrong number of fields",
+        "Write the fields in the hint.",
+        "`.type Pair = [a: number, b: number] .decl p(x: Pair) .output p p([1, 2, 3]).`",
+    ),
+    Entry(
+        "E306",
+        "a number that does not fit 64 bits",
+        "Write one within the range in the hint.",
+        "`.decl p(x: number) .output p p(9223372036854775808).`",
+    ),
+    Entry(
+        "E307",
+        "a list functor on a record that is no list",
+        "Declare the list as an element and the rest.",
+        "`.type pair = [x: symbol, y: symbol] .decl has(p: pair) .decl n(n: number) .output n n(f_size(p)) :- has(p).`",
+    ),
+    Entry(
+        "E310",
+        "a type that is not declared",
+        "Declare the type, or use the name in the hint.",
+        "`.decl p(x: Node) .output p`",
+    ),
+    Entry("E311", "a type declared twice", "Give one of them another name.", "`.type A <: symbol .type A <: number`"),
+    Entry("E312", "a type defined by itself", "Refer back only in fields of records.", "`.type A <: B .type B = A`"),
+    Entry(
+        "E313",
+        "a union of types that are stored differently",
+        "Join types of one kind.",
+        "`.type Mixed = number | symbol`",
+    ),
+)
+
+STRATA = (
+    Entry(
+        "E401",
+        "negation through a cycle; the cycle is shown",
+        "Break the cycle: what is negated must be complete before.",
+        "`.decl e(x: number) .decl p(x: number) .output p p(x) :- e(x), !p(x).`",
+    ),
+    Entry(
+        "E402",
+        "an aggregate through a cycle; the cycle is shown",
+        "Break the cycle: what is aggregated must be complete before.",
+        "`.decl p(x: number) .output p p(n) :- n = count : { p(_) }.`",
+    ),
+    Entry(
+        "E403",
+        "`;` in the body of an aggregate",
+        "Make a relation of the alternatives.",
+        "`.decl p(x: number) .decl n(x: number) .output n n(c) :- c = count : { p(1) ; p(2) }.`",
+    ),
+    Entry(
+        "E404",
+        "recursion through inlined relations",
+        "Remove `inline` from one of them.",
+        "`.decl a(x: number) inline .decl p(x: number) .output p a(x) :- a(x). p(x) :- a(x).`",
+    ),
+    Entry(
+        "E410",
+        "rules of one relation that aggregate differently in the head",
+        "Use one aggregate in one column.",
+        "`.decl e(n: number) .decl b(n: number) .output b b(min(n)) :- e(n). b(max(n)) :- e(n).`",
+    ),
+    Entry(
+        "E411",
+        "a head with two aggregates, or one that deletes and aggregates",
+        "Use a relation for each.",
+        "`.decl e(n: number) .decl b(l: number, h: number) .output b b(min(n), max(n)) :- e(n).`",
+    ),
+    Entry(
+        "E412",
+        "`count` or `sum` in a head, used in recursion",
+        "Compute it in a stratum of its own.",
+        "`.decl e(x: number, y: number) .decl p(x: number, n: number) .output p p(y, sum(n)) :- p(x, n), e(x, y).`",
+    ),
+    Entry(
+        "E413",
+        "`min` or `max` in a head, used in recursion in a way that is not monotone",
+        "Pass the value on only into the aggregate.",
+        "`.decl e(x: number, y: number) .decl d(x: number, n: number) .output d d(y, min(0 - n)) :- d(x, n), e(x, y).`",
+    ),
+)
+
+ACTIVE = (
+    Entry(
+        "E430",
+        "an aggregate in the head of a relation whose rules run in cycles",
+        "Aggregate in a body.",
+        '`.pragma "semantics" "active" .decl e(n: number) .decl l(n: number) .output l '
+        "l(min(n)) :- e(n). -e(n) :- l(n).`",
+    ),
+    Entry(
+        "E540",
+        "rules that repeat themselves; the message has the period and facts that flip",
+        "Give one of the rules a condition that ends it.",
+        "`-p(1) :- p(1). p(1) :- !p(1).`",
+    ),
+    Entry(
+        "E541",
+        "rules that have not come to an end after `cycles` cycles",
+        "Look for a rule that makes new values for ever, or allow more with `cycles=` or `--cycles`.",
+        "`p(x + 1) :- p(x).`",
+    ),
+    Entry(
+        "E542",
+        "a run of active rules that needs more than `memory`, or three quarters of the machine's",
+        "Look for a rule that makes new values for ever, or allow more with `memory=` or `--memory`.",
+        "`p(x + 1) :- p(x).` with `--memory 1M`",
+    ),
+)
+
+NETWORKS = (
+    Entry(
+        "E420", "a relation without a location", "Write `@` before one column.", "`.decl free(x: symbol) .output free`"
+    ),
+    Entry(
+        "E421",
+        "a rule that cannot be localized: no node knows where to send its part",
+        "Join the places by an atom that names both.",
+        "`.decl a(@x: symbol) .decl b(@x: symbol, y: symbol) .output b b(@x, y) :- a(@x), a(@y).`",
+    ),
+    Entry(
+        "E422",
+        "a negation or an aggregate over several places",
+        "Collect what it ranges over in one place first.",
+        "`.decl a(@x: symbol) .decl b(@x: symbol) .output b b(@x) :- a(@x), !a(@_).`",
+    ),
+    Entry(
+        "E423",
+        "a rule that would send several aggregated values of its own recursion",
+        "Join two of them in a rule of their own.",
+        "`.decl l(@x: symbol, y: symbol) .decl t(@x: symbol) .decl b(@x: symbol, c: number) .output b "
+        "b(@y, min(c + d)) :- b(@x, c), b(@x, d), l(@x, y), t(@y).`",
+    ),
+    Entry(
+        "E424",
+        "something that nodes do not support",
+        "Follow the hint.",
+        "`.decl same(@x: symbol, y: symbol) eqrel .output same`",
+    ),
+    Entry(
+        "E425",
+        "something that the chosen algorithm does not support",
+        "Use `--algorithm proofs`.",
+        "a negation with `--algorithm sets`",
+    ),
+    Entry(
+        "E530",
+        "a step of a recursion that improves an aggregated value, as a negative cost does",
+        "Make costs 0 or more.",
+        '`best(@d, min(c + k)) :- best(@s, c), link(@s, d, k).` and the fact `link("a", "b", -1)`',
+    ),
+    Entry(
+        "E531",
+        "a run that has not settled within `--limit` messages",
+        "Raise the limit, or look for a recursion without end.",
+        "`sempre network p.dl --limit 10`",
+    ),
+    Entry(
+        "E532",
+        "a trace that does not belong to the run",
+        "Replay it on the program, facts and changes it was made of.",
+        "`sempre network p.dl --replay` with a report about another program",
+    ),
+    Entry(
+        "E533",
+        "more derivations at one node than `sets` keeps",
+        "Use `--algorithm proofs`.",
+        "a dense graph with cycles, and `--algorithm sets`",
+    ),
+    Entry(
+        "E534",
+        "a picture or a trace that cannot be written or read",
+        "Remove the reason in the message.",
+        "a report in a folder that does not exist",
+    ),
+)
+
+FILES = (
+    Entry(
+        "E501",
+        "a file that does not exist",
+        "Correct the name; the hint has names that are near.",
+        "`.input edge`, and no `edge.facts` in the folder of facts",
+    ),
+    Entry(
+        "E502",
+        "a row or a table that has other columns than the relation",
+        "Give the columns of the relation; the hint has the select.",
+        "three values in a line of `edge.facts`, and two columns in `edge`",
+    ),
+    Entry("E503", "a value that is not of its column's type", "Correct the value.", "`two` in a column of numbers"),
+    Entry(
+        "E504",
+        "a value that is out of the range of its type",
+        "Write one within the range in the hint, or declare another type.",
+        "`-1` in a column of type `unsigned`",
+    ),
+    Entry("E505", "bytes that are not UTF-8", "Convert the file to UTF-8.", "a file in Latin-1 with an `ü`"),
+    Entry(
+        "E506",
+        "a file that cannot be read: a folder, no permission, damaged",
+        "Remove the reason in the message.",
+        "a folder that is called `edge.facts`",
+    ),
+    Entry(
+        "E507",
+        "text that is not a record of its type",
+        "Write records as `[1, [2, nil]]`.",
+        "`[1, 2` in a column of records",
+    ),
+    Entry("E508", "a null", "Remove the rows, or fill in a value.", "`[null, 1]` in a JSON file of facts"),
+    Entry(
+        "E509",
+        "a column of a type that has no counterpart",
+        "Cast the column; the hint has the cast.",
+        "a Parquet file with a column of lists",
+    ),
+    Entry(
+        "E510",
+        "an operation without a result: overflow, division by zero, a text that is no number, a pattern that is none",
+        "Correct the operands; the message has them, and the rule.",
+        "`p(1 / x) :- e(x).` and the fact `e(0)`",
+    ),
+    Entry(
+        "E511",
+        "an option of a directive that cannot be honored",
+        "Remove the option, or write it as in the hint.",
+        '`.input edge(delimiter="")`',
+    ),
+    Entry(
+        "E512",
+        "an output that cannot be written",
+        "Choose another place, such as a folder with `-D`.",
+        "`sempre run p.dl -D /proc`",
+    ),
+    Entry(
+        "E513",
+        "a file in a change folder that is not one of changes",
+        "Remove the file, or call it `R.insert.facts` or `R.delete.facts`.",
+        "`notes.txt` in a folder of changes",
+    ),
+    Entry(
+        "E514",
+        "a change to a relation that is not declared",
+        "Use one of the relations in the hint.",
+        "`+edges(1, 2).` where the relation is `edge`",
+    ),
+    Entry(
+        "E515",
+        "a directive or a place that needs Spark, in a run without it",
+        "Run with `--on spark`, or give the database a session.",
+        "`.input edge(IO=spark)` with `--on local`",
+    ),
+    Entry(
+        "E516",
+        "a source that goes by position, and whose columns changed between epochs",
+        "Select the columns as they were, or rename them as those of the relation.",
+        "a DataFrame with the columns `a, b`, and in the next epoch `b, a`",
+    ),
+    Entry(
+        "E519",
+        "a program that reads or writes outside of `--root`",
+        "Name a file below that folder.",
+        '`.input edge(filename="../edge.facts")` with `--root .`',
+    ),
+    Entry(
+        "E520",
+        "a gzip file that unpacks to more than 100 times its size, and more than 256 MiB",
+        "Set `SEMPRE_MOST_UNPACKED=8G` in the environment if that is meant.",
+        "300 MiB of zeros in a `.gz`",
+    ),
+    Entry(
+        "W501",
+        "a symbol with the delimiter or a line break, which was written as it is, as Soufflé does",
+        "Write the output with `rfc4180=true` if it is to be read back.",
+        "a symbol with a tab in a `.csv` that has tabs",
+    ),
+)
+
+STREAMS = (
+    Entry(
+        "E517",
+        "an operation in a stream that is none",
+        "Use one of the operations in the hint.",
+        "`upsert` in the column `operation`",
+    ),
+    Entry(
+        "E518",
+        "a stream that lacks a column, or is no stream",
+        "Rename the columns of the stream, or name those that it has.",
+        "`db.maintain(stream)` where the stream has no column `relation`",
+    ),
+    Entry(
+        "E650",
+        "a stream whose checkpoint is ahead of the database",
+        "Use a new checkpoint, or keep batches with `keep_batches=True`.",
+        "the checkpoint of another database",
+    ),
+    Entry(
+        "E651",
+        "a change feed that another history has written",
+        "Give the stream a feed of its own, or remove the old one.",
+        "the folder of a feed that another stream has written",
+    ),
+    Entry(
+        "E720",
+        "a stream that needs a checkpoint, and has none",
+        "Name a folder that Spark can reach with `checkpoint=`.",
+        "`db.maintain(stream)` on Spark Connect",
+    ),
+    Entry(
+        "E721",
+        "a stream that Spark has ended",
+        "Remove the reason in the message, and start the stream again.",
+        "a source of the stream that was deleted while it ran",
+    ),
+)
+
+STATES = (
+    Entry("E601", "a store that is not there", "Make one with `sempre init`.", "`sempre apply nowhere changes`"),
+    Entry(
+        "E602",
+        "a file of a store that is damaged or missing; it is named",
+        "Restore the file from a backup, or make the store again.",
+        "a file of the store that was deleted by hand",
+    ),
+    Entry(
+        "E603",
+        "a store that another process, or another database of this one, writes",
+        "Close that one first.",
+        "two `sempre apply` at once",
+    ),
+    Entry(
+        "E604",
+        "a store that was written with another program: one with another digest; what differs is listed",
+        "Use `sempre migrate`, or open the store with its own program.",
+        "a rule that was added since `sempre init`",
+    ),
+    Entry(
+        "E605",
+        "a store with a format of another version; both are named",
+        "Use the version that wrote it, or a later one.",
+        "a store of a later version",
+    ),
+    Entry(
+        "E606",
+        "a file of a store that cannot be written or read",
+        "Make room, or repair what is wrong there, and apply again.",
+        "a disk that is full",
+    ),
+    Entry(
+        "E607",
+        "an epoch that is not in the store: it was vacuumed, or never was",
+        "Name one of the epochs in the hint.",
+        "`Database.open(store, epoch=99)`",
+    ),
+    Entry(
+        "E608",
+        "a place where no store can be",
+        "Use a directory of a local file system.",
+        "`sempre init s3://bucket/store p.dl`",
+    ),
+    Entry(
+        "E609",
+        "a store that somebody has written since it was opened",
+        "Open the store again.",
+        "a database that was open while `sempre apply` ran",
+    ),
+    Entry(
+        "E610",
+        "a past epoch, which cannot be changed",
+        "Open the store without naming an epoch.",
+        "`Database.open(store, epoch=0).apply(...)`",
+    ),
+    Entry(
+        "E611",
+        "`sempre init` on what is a store already",
+        "Remove it, or give another directory.",
+        "`sempre init` twice",
+    ),
+    Entry(
+        "E612",
+        "a directory with other things in it",
+        "Give one that is empty or not there yet.",
+        "`sempre init` on a folder with a file in it",
+    ),
+)
+
+PLACES = (
+    Entry(
+        "E701",
+        "no memory is left",
+        "Give the run less, or use a machine that has more.",
+        "a product of two large relations",
+    ),
+    Entry(
+        "E702",
+        "`pyspark`, which is not installed",
+        "Install it with `pip install 'sempre[spark]'`, or use `--on local`.",
+        "`sempre run p.dl` without the extra `spark`",
+    ),
+    Entry(
+        "E703",
+        "no Java that Spark can run on",
+        "Install one and set `JAVA_HOME`, or use `--on local`.",
+        "`JAVA_HOME` with Java 11",
+    ),
+    Entry(
+        "E704",
+        "a Spark session that did not start; the detail has what Spark said and where its log is",
+        "Check `--master`, `--remote` and `--conf`.",
+        "`--remote sc://nowhere`",
+    ),
+    Entry(
+        "E705",
+        "a Spark session that went away",
+        "Make a new session, and open the database with it.",
+        "`spark.stop()` before `db.apply()`",
+    ),
+    Entry(
+        "E706",
+        "a Spark job that failed; the database is as it was before",
+        "Remove the reason in the message; Spark's log has more.",
+        "an executor without room on its disk",
+    ),
+    Entry(
+        "E707",
+        "files of Spark's, or a place for scratch, that the driver cannot see",
+        "Set `SEMPRE_SCRATCH` to a folder that the driver and all executors share.",
+        "executors on other machines, and `SEMPRE_SCRATCH=/tmp`",
+    ),
+    Entry(
+        "E722",
+        "tasks that cannot be given this version of the package",
+        "Install the same version where Spark runs Python, or none.",
+        "executors with an older version installed",
+    ),
+)
+
+GENERAL = (
+    Entry(
+        "E100",
+        "a program that cannot be read",
+        "Give a file of UTF-8 text that can be read.",
+        "`sempre check` with a folder, or with a file in Latin-1",
+    ),
+    Entry(
+        "E500",
+        "facts or changes, given in Python, that do not fit their relation; or a relation that there is not",
+        "Correct what the message names.",
+        '`db.apply(insert={"edge": [(1, None)]})`',
+    ),
+    Entry(
+        "E600",
+        "a call at the wrong time, or an option that does not fit",
+        "Follow the hint.",
+        "`db.apply(...)` after `db.close()`",
+    ),
+    Entry("E700", "a place where nothing can run", "Use one of the places in the hint.", '`place="moon"`'),
+    Entry("E900", "a defect of sempre itself", "Report it, with what `SEMPRE_DEBUG=1` shows.", "none is known"),
+)
+
+WARNINGS = (
+    Entry("W201", "a relation that is never used", "Write it out or remove it.", "`.decl old(x: number)`"),
+    Entry(
+        "W202",
+        "a variable that occurs once",
+        "Write `_` if that is meant.",
+        "`.decl e(x: number, y: number) .decl n(x: number) .output n n(x) :- e(x, y).`",
+    ),
+    Entry(
+        "W203",
+        "a `materialize` or `watch` line of an NDlog program",
+        "Leave it: it has no effect.",
+        "`materialize(link, infinity, infinity, keys(1, 2)).`",
+    ),
+    Entry(
+        "W204",
+        "a pragma that has no effect",
+        "Remove it; `semantics` is the one that has an effect.",
+        '`.pragma "provenance" "explain"`',
+    ),
+    Entry(
+        "W205",
+        "a relation that is read, and has no rule, no fact and no input, in a program that has facts or inputs",
+        "Add `.input`, or give it facts by changes.",
+        "`.decl e(x: number) .input e .decl n(x: number) .decl p(x: number) .output p p(x) :- n(x), e(x).`",
+    ),
+    Entry(
+        "W206",
+        "`_` in a `count`, `sum` or `mean` whose body is more than one plain atom: each of its values counts, "
+        "other than in Soufflé",
+        "Write `_x`, which counts in both, or read a relation without that column.",
+        "`.decl v(w: symbol, r: symbol) .input v .decl n(n: number) .output n n(count : { v(_, r), v(r, r) }).`",
+    ),
+)
+
+SECTIONS = (
+    Section("Syntax, and what is not supported", SYNTAX),
+    Section("Names, binding and safety", NAMES),
+    Section("Types", TYPES),
+    Section("Strata and aggregates", STRATA),
+    Section(
+        "Active rules",
+        ACTIVE,
+        "[active.md](active.md) explains them. The last three come from a run, not from the program's text.",
+    ),
+    Section(
+        "Networks",
+        NETWORKS,
+        "What `sempre network` and `sempre check -v` say about programs with locations; [network.md](network.md) "
+        "explains them.",
+    ),
+    Section(
+        "Files, tables and changes",
+        FILES,
+        "[spark.md](spark.md) has a list of what else can be wrong with sources. At most 20 errors of a file are shown "
+        "in full; the last one says how many more there are.",
+    ),
+    Section("Streams", STREAMS, "[streams.md](streams.md) explains them."),
+    Section("Stores", STATES, "[store.md](store.md) explains them."),
+    Section("Places", PLACES, "Where work runs: this process, Spark, Java."),
+    Section("What has no code of its own", GENERAL),
+    Section("Warnings", WARNINGS),
+)
+
+
+def page() -> str:
+    """The page of all errors, as Markdown."""
+    lines = [
+        "<!-- Made of src/sempre/catalog.py by `make errors`: edit that file, not this one. -->",
+        "",
+        "# Errors and warnings",
+        "",
+        "Every message has a code that stays the same between versions. Errors of a program are reported all at once,",
+        "each with its place; warnings never stop a program. The example is a small thing that brings the error about.",
+        "`tests/errors` has a program for each code of the language, with the exact text.",
+    ]
+    for section in SECTIONS:
+        lines += ["", f"## {section.title}", ""]
+        lines += [section.about, ""] if section.about else []
+        lines += ["| code | meaning | way out | example |", "|---|---|---|---|"]
+        lines += [f"| {' | '.join(_cells(entry))} |" for entry in section.entries]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(entry: Entry) -> list[str]:
+    return [cell.replace("|", r"\|") for cell in (entry.code, entry.meaning, entry.way_out, entry.example)]
+
+
+if __name__ == "__main__":
+    print(page(), end="")
