@@ -102,7 +102,17 @@ def test_a_code_that_is_hidden_in_a_text_is_found() -> None:
 
 
 # The place of the hint among the arguments, where it is given without its name.
-HINT_AT = {"Fault": 2, "_Unfit": 2, "Unfit": 2, "Unsuited": 1, "_BadTerm": 3, "Limit": 1, "fail": 3, "Diagnostic": 4}
+HINT_AT = {
+    "Fault": 2,
+    "_Unfit": 2,
+    "Unfit": 2,
+    "Unsuited": 1,
+    "_BadTerm": 3,
+    "Limit": 1,
+    "fail": 3,
+    "report": 4,
+    "Diagnostic": 4,
+}
 
 
 def hints(tree: ast.AST) -> Iterator[ast.expr]:
