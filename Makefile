@@ -11,7 +11,7 @@ BUILD := build
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-spark test-classic test-connect test-quick test-slow test-faults check format errors bench bench-updates bench-modules bench-active lock clean
+.PHONY: help setup demo test test-core test-spark test-classic test-connect test-quick test-slow test-faults check format errors bench bench-updates bench-modules bench-active dist lock clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -75,6 +75,10 @@ bench-modules: setup  ## closures, chains and sequences by modules; ARGS='--only
 bench-active: setup  ## what an update costs to a run of active rules
 	$(BIN)/python benchmarks/active.py $(ARGS)
 
+dist: setup  ## a wheel and a source archive, in dist/
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+
 lock:  ## resolve the dependencies again, with hashes and without addresses (needs pip-compile)
 	pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate \
@@ -83,4 +87,4 @@ lock:  ## resolve the dependencies again, with hashes and without addresses (nee
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate --output-file $(JAVA_LOCK) -
 
 clean:  ## remove what was built
-	rm -rf $(VENV) $(BUILD)
+	rm -rf $(VENV) $(BUILD) dist

@@ -29,12 +29,13 @@ def blocks(document: str) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the command in `.venv/bin`, which is where a reader has it, and on the path."""
+    """A folder with the command and Python in `.venv/bin`, which is where a reader has them, and on the path."""
     binaries = tmp_path / ".venv" / "bin"
     binaries.mkdir(parents=True)
-    command = binaries / "sempre"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sempre.cli "$@"\n')
-    command.chmod(0o755)
+    for name, arguments in (("sempre", " -m sempre.cli"), ("python", "")):
+        command = binaries / name
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{arguments} "$@"\n')
+        command.chmod(0o755)
     assert shutil.which("sh")
     monkeypatch.setenv("PATH", f"{binaries}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
