@@ -62,7 +62,8 @@ def test_both_have_all_of_the_package_and_its_license(dist: Path) -> None:
     with tarfile.open(dist / f"{name}.tar.gz") as archive:
         packed = set(archive.getnames())
     assert {f"{name}/src/{source}" for source in sources()} <= packed
-    assert {f"{name}/{file}" for file in ("LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "Makefile")} <= packed
+    others = ("LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "Makefile")
+    assert {f"{name}/{file}" for file in others} <= packed
 
 
 def test_the_changelog_has_the_version() -> None:
@@ -77,8 +78,8 @@ def test_the_wheel_works_in_an_empty_environment(dist: Path, tmp_path: Path) -> 
     binaries = home / "bin"
     wheel = next(dist.glob("*.whl"))
     run(binaries / "python", "-m", "pip", "--disable-pip-version-check", "install", "--no-index", "--no-deps", wheel)
-    # Tests have no network, so the dependencies are lent: a folder named in a .pth is looked at, but its own .pth files,
-    # one of which may lead to these sources, are not.
+    # Tests have no network, so the dependencies are lent. A folder that a .pth names is looked at, but not its own .pth
+    # files, one of which may lead to these sources.
     site = Path(run(binaries / "python", "-c", "import site; print(site.getsitepackages()[0])").strip())
     (site / "lent.pth").write_text(f"{Path(np.__file__).parents[1]}\n")
 
