@@ -1,6 +1,7 @@
 """The public API as the tests that compare with the oracle use it.
 
-STRATEGIES lists what every comparison runs with; a new strategy is added here, and nowhere else.
+STRATEGIES lists what every comparison runs with; a new strategy is added here, and nowhere else. FORGETTING lists those
+that remember nothing of a stratum from one epoch to the next: the others must have something to compare.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tests.oracle.values import Row
 from tests.rows import plain
 
 STRATEGIES = ("recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic", "ranked", "auto")
+FORGETTING = ("recompute", "dred", "bf")
 Changes = tuple[Facts, Facts]  # (insert, delete); deletions come first
 
 
