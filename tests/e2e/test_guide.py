@@ -1,4 +1,4 @@
-"""The guides for those who change the code name what is there, and what happens.
+"""Links in the documents lead somewhere; the guides for those who change the code name what is there, and what happens.
 
 In `docs/dev`, `path.py:name` is a function or class in a file below `src/sempre`. A path with a folder is one from the
 root or from `src/sempre`; a file without one is somewhere in `src` or `tests`. In the life of an update, blocks marked
@@ -26,6 +26,8 @@ SOURCES = ROOT / "src" / "sempre"
 LIFE = ROOT / "docs" / "dev" / "life-of-an-update.md"
 PAGES = sorted((ROOT / "docs" / "dev").glob("*.md"))
 NAMED = re.compile(r"\b([\w/]+\.py):([A-Za-z_][\w.]*\w)")
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 MENTIONED = re.compile(r"`([\w./*-]+/[\w./*-]*|[\w*-]+\.py)`")
 BLOCK = re.compile(r"^```python (setup|run)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -70,6 +72,20 @@ def is_there(path: str) -> bool:
     places = (ROOT, SOURCES) if "/" in path else (ROOT / "src", ROOT / "tests")
     pattern = path.rstrip("/") if "/" in path else f"**/{path}"
     return any(any(place.glob(pattern)) for place in places)
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link into the page may name: its headings, as GitHub spells them in addresses."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    for path, anchor in LINK.findall(re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
 
 
 def called_by(action: Callable[[], object]) -> set[str]:
