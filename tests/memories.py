@@ -19,7 +19,7 @@ from sempre.maintain.auto import Chosen
 from sempre.maintain.dredc import Counters, count_recursive
 from sempre.maintain.iterations import Levels
 from sempre.maintain.modular import Exchange, Partitioned
-from sempre.maintain.ranked import Ranks, ungrounded_facts
+from sempre.maintain.ranked import Ranks, tight_instances
 from sempre.maintain.states import Below
 from sempre.maintain.strategy import Deferred
 from tests.inside import engine_of
@@ -95,12 +95,19 @@ def _check_ranks(db: sempre.Database, memory: Ranks, stratum: Stratum, result: F
     """Every fact has a rank, nothing else does, and ranks ground every fact."""
     if not stratum.recursive:
         return 0
+    work = standing(engine_of(db), engine_of(db).snapshot)
+    ranks, tight = memory.maps(work.backend, work.old)
+    counted, ungrounded = tight_instances(work, stratum, ranks)
     for name in stratum.relations:
-        ranked = numbers(db, name, memory.tallies(engine_of(db).backend)[name].entries())
+        ranked = numbers(db, name, ranks[name].entries())
         assert set(ranked) == result[name], f"ranks of {name} {where}"
         assert all(rank > 0 for rank in ranked.values()), f"ranks of {name} {where}"
-    for name, rows in ungrounded_facts(standing(engine_of(db), engine_of(db).snapshot), stratum, memory).items():
-        assert not len(rows), f"facts of {name} without ground {where}"
+        held, true = (numbers(db, name, tallies[name].entries()) for tallies in (tight, counted))
+        assert held.keys() <= result[name], f"tight instances of {name} {where}"
+        if memory.exact:
+            assert held == true, f"tight instances of {name} {where}"
+        assert all(number <= true.get(row, 0) for row, number in held.items()), f"tight instances of {name} {where}"
+        assert not len(ungrounded[name]), f"facts of {name} without ground {where}"
     return sum(len(result[name]) for name in stratum.relations)
 
 

@@ -73,7 +73,10 @@ class Overtaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StratumReport:
-    """How a stratum was brought up to date; that of neighbors goes by the name of what is sorted."""
+    """How a stratum was brought up to date; that of neighbors goes by the name of what is sorted.
+
+    `why` has the numbers that a choice was based on, where there was one.
+    """
 
     relations: tuple[str, ...]
     strategy: str
@@ -82,6 +85,7 @@ class StratumReport:
     added: int
     removed: int
     placement: str = DRIVER
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +374,7 @@ class Engine:
             sum(len(change.plus) for change in outcome.changes.values()),
             sum(len(change.minus) for change in outcome.changes.values()),
             place,
+            outcome.why,
         )
         return outcome.memory, report
 

@@ -10,6 +10,7 @@ from sempre.plan.ops import (
     Absent,
     Assign,
     Distinct,
+    Either,
     Filter,
     Lower,
     Pivot,
@@ -98,6 +99,9 @@ def step_lines(step: Step, program: CheckedProgram) -> list[str]:
         return [f"keep where {step.atom.relation} ranks lower"]
     if isinstance(step, Distinct):
         return ["keep each binding once"]
+    if isinstance(step, Either):
+        options = [[f"  {line}" for inner in steps for line in step_lines(inner, program)] for steps in step.options]
+        return ["whichever finds less first:", *options[0], "or", *options[1]]
     nested = [f"  {line}" for inner in step.steps for line in step_lines(inner, program)]
     if isinstance(step, Absent):
         return ["keep where there is no", *nested]

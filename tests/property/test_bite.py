@@ -11,7 +11,8 @@ from unittest import mock
 import pytest
 
 from sempre.analysis.model import Fold, Not
-from sempre.maintain import backward_forward, dred, dredc, iterations, planning, states, update
+from sempre.backends import local, pipeline
+from sempre.maintain import backward_forward, dred, dredc, iterations, planning, ranked, states, update
 from sempre.plan.ops import Read
 from tests.engine import check_epochs
 from tests.property.programs import random_case
@@ -93,7 +94,51 @@ def take_what_only_one_state_has_for_the_other() -> Patches:
     return [(states.Sides, "put", lambda self, views, name, gained: real(self, views, name, not gained))]
 
 
+def rank_anything_lower() -> Patches:
+    """Instances count as tight whatever their facts rank."""
+    return [(pipeline, "_lower", lambda step, values, live: lambda rows, views: rows)]
+
+
+def remember_the_dead() -> Patches:
+    """Ranks and numbers of facts that went stay."""
+    return [(ranked, "_of_dead", lambda work, name, numbers: work.backend.total(name, []))]
+
+
+def count_no_new_tight_instances() -> Patches:
+    return [(ranked, "_with_gained", lambda work, memory: memory)]
+
+
+def count_nothing_of_what_came_back() -> Patches:
+    real = ranked._derivable
+
+    def derivable(work: Any, name: str) -> Any:
+        rows = real(work, name)
+        work.supports[name].pop()
+        return rows
+
+    return [(ranked, "_derivable", derivable)]
+
+
+def count_each_binding_once() -> Patches:
+    """A lookup that binds nothing counts for one instance, however many rows it finds."""
+    return [(local, "_multiplies", lambda steps: False)]
+
+
+def keep_what_has_a_rank() -> Patches:
+    """A fact is grounded as soon as it had a tight instance once."""
+    return [(ranked, "_not_positive", lambda backend, numbers, rows: backend.difference(rows, backend.version(rows)))]
+
+
 DEFECTS = {
+    "ranked ranks anything lower": ("ranked", rank_anything_lower()),
+    "ranked remembers the dead": ("ranked", remember_the_dead()),
+    "ranked counts no new instances": ("ranked", count_no_new_tight_instances()),
+    "ranked does not count what came back": ("ranked", count_nothing_of_what_came_back()),
+    "ranked counts each binding once": ("ranked", count_each_binding_once()),
+    "ranked keeps what has a rank": ("ranked", keep_what_has_a_rank()),
+    "ranked forgets what came back": ("ranked", forget_what_came_back()),
+    "ranked keeps a dead relation": ("ranked", bury_all_but_one_relation()),
+    "ranked misses negations": ("ranked", skip_nested_pivots(Not)),
     "dred misses negations": ("dred", skip_nested_pivots(Not)),
     "dredc misses negations": ("dredc", skip_nested_pivots(Not)),
     "bf misses negations": ("bf", skip_nested_pivots(Not)),

@@ -57,7 +57,7 @@ from sempre.plan.backend import (
 )  # fmt: skip
 from sempre.plan.domains import domains
 from sempre.plan.faults import located
-from sempre.plan.ops import Distinct, Neighbors, Plan, Probe
+from sempre.plan.ops import Distinct, Either, Neighbors, Plan, Probe, Step
 
 # Rows of the first step that one task takes; below PARALLEL_ROWS a second thread costs more than it saves.
 SLICE_ROWS = 1 << 15
@@ -71,6 +71,7 @@ class Prepared:
     plan: Plan
     scan: Scan | None
     pipeline: Pipeline
+    multiplies: bool  # whether a row may stand for several instances, so that it needs a weight to count them
     _walkable: tuple[frozenset[str], bool] | None = None
 
     def walkable(self, own: frozenset[str]) -> bool:
@@ -93,6 +94,7 @@ class LocalBackend:
         # How many instances plans have found so far; threads add to it one after the other.
         self.instances = 0
         self._counting = threading.Lock()
+        self._watcher: Callable[[], None] | None = None
         self._domains = domains(program)
         self._fields: dict[str, tuple[Field, ...]] = {
             name: (EMPTY,) * relation.arity for name, relation in program.relations.items()
@@ -268,10 +270,20 @@ class LocalBackend:
         if len(plan.steps) > 1 and isinstance(plan.steps[1], Distinct):
             scans = False  # it has to see all of the first step at once
         if not scans:
-            return Prepared(plan, None, Pipeline(plan.steps, self.values))
+            return Prepared(plan, None, Pipeline(plan.steps, self.values, on_piece=self._look), _multiplies(plan.steps))
         first = plan.steps[0]
         assert isinstance(first, Probe)
-        return Prepared(plan, Scan(first, self.values), Pipeline(plan.steps[1:], self.values))
+        rest = plan.steps[1:]
+        pipeline = Pipeline(rest, self.values, on_piece=self._look)
+        return Prepared(plan, Scan(first, self.values), pipeline, _multiplies(rest))
+
+    def watch(self, look: Callable[[], None] | None) -> None:
+        """Have `look` called between the slices of what plans read, and the pieces of large joins."""
+        self._watcher = look
+
+    def _look(self) -> None:
+        if self._watcher is not None:
+            self._watcher()
 
     def derive(self, relation: str, plans: Sequence[Prepared], views: Views, known: View | Trace) -> RowSet:
         """The distinct facts that the plans derive and that are not known yet."""
@@ -295,6 +307,37 @@ class LocalBackend:
         if not parts:
             return RowSet(target, np.empty(0, target.dtype))
         return self.union([RowSet(layout, keys) for layout, keys in parts])
+
+    def supports(self, relation: str, plans: Sequence[Prepared], views: Views, known: View | Trace) -> Counted:
+        """The facts that the plans derive and that are not known yet, with how many instances derive each."""
+        parts: list[Counted] = []
+        target = self._target(relation, known)
+
+        def sink_for(plan: Plan) -> Callable[[Bindings], None]:
+            def sink(rows: Bindings) -> None:
+                layout, keys = self._head(plan, rows, target)
+                if rows.weights is None:
+                    keys, weights = join.tally(keys)
+                else:
+                    keys, weights = join.consolidate(keys, rows.weights)
+                found = known.contains(RowSet(layout, keys)) if len(known) else None
+                if found is not None and found.any():
+                    keys, weights = keys[~found], weights[~found]
+                if keys.size:
+                    parts.append(Counted(layout, keys, weights))
+
+            return sink
+
+        for prepared in plans:
+            self._run(prepared, views, sink_for(prepared.plan), counted=prepared.multiplies)
+        if not parts:
+            return Counted(target, np.empty(0, target.dtype), np.empty(0, np.int64))
+        layout = common_packing([part.packing for part in parts])
+        if len(parts) == 1:
+            return parts[0].narrowed()
+        keys = np.concatenate([part.repacked(layout).keys for part in parts])
+        weights = np.concatenate([part.weights for part in parts])
+        return Counted(layout, *join.summed(keys, weights, layout.bits)).narrowed()
 
     def count(self, relation: str, plans: Sequence[Prepared], views: Views) -> Counted:
         """The facts that the plans derive, with the number of instances that derive each."""
@@ -339,6 +382,10 @@ class LocalBackend:
     def tally(self, relation: str) -> Tally:
         """A map from facts to numbers, all zero."""
         return Tally(self.empty(relation).packing)
+
+    def numbered(self, relation: str, parts: Sequence[Counted], version: Trace) -> Tally:
+        """A map with these numbers, on the keys that the version has anyway."""
+        return Tally.over(version, parts)
 
     def chain(self, relation: str, rows: RowSet) -> Chain:
         """The chains of a relation before the first cycle, when it has these rows."""
@@ -487,12 +534,13 @@ class LocalBackend:
         slices = prepared.scan.slices(view, SLICE_ROWS, counted)
         if self.threads == 1 or len(view) < PARALLEL_ROWS:
             for rows in slices:
+                self._look()
                 prepared.pipeline.run(rows, views, sink)
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "sempre")
         for _ in self._pool.map(lambda rows: prepared.pipeline.run(rows, views, sink), slices):
-            pass
+            self._look()
 
     def _head(self, plan: Plan, rows: Bindings, target: Packing) -> tuple[Packing, Keys]:
         """The keys of the facts that full rows stand for, in `target` if they fit, else in a wider packing."""
@@ -513,6 +561,15 @@ def unsealed(backend: object) -> LocalBackend:
     """A backend that is known to be the local one, as what it is."""
     assert isinstance(backend, LocalBackend)
     return backend
+
+
+def _multiplies(steps: Sequence[Step]) -> bool:
+    """Whether some probe binds nothing and may still find several rows."""
+    return any(
+        (isinstance(step, Probe) and not step.binds and not step.same and len(step.lookup) < len(step.order))
+        or (isinstance(step, Either) and any(map(_multiplies, step.options)))
+        for step in steps
+    )
 
 
 def _fits(arg: Expr, rows: Bindings, field: Field, column: Column) -> bool:

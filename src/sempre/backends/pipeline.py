@@ -24,6 +24,7 @@ from sempre.plan.ops import (
     Absent,
     Assign,
     Distinct,
+    Either,
     Filter,
     Lower,
     Probe,
@@ -120,8 +121,17 @@ def compute(values: Values, expr: Expr, rows: Bindings) -> Column:
 class Pipeline:
     """The compiled steps of a plan, or of a nested body."""
 
-    def __init__(self, steps: Sequence[Step], values: Values, carried: frozenset[str] = frozenset()) -> None:
-        self._runners = [_compile(step, values, carried) for step in steps]
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        values: Values,
+        carried: frozenset[str] = frozenset(),
+        on_piece: Callable[[], None] | None = None,
+    ) -> None:
+        self._on_piece = on_piece
+        choice = steps[-1] if steps and isinstance(steps[-1], Either) else None
+        self._runners = [_compile(step, values, carried) for step in (steps if choice is None else steps[:-1])]
+        self._choice = None if choice is None else _Choice(choice, values, carried, on_piece)
 
     def run(self, rows: Bindings, views: Views, sink: Sink, start: int = 0) -> None:
         """Send what the steps make of `rows` to `sink`, from step `start` on."""
@@ -131,11 +141,33 @@ class Pipeline:
             result = self._runners[index](rows, views)
             if isinstance(result, list):
                 for piece in result:
+                    if self._on_piece is not None:
+                        self._on_piece()
                     self.run(piece, views, sink, index)
                 return
             rows = result
-        if rows.size:
+        if rows.size and self._choice is not None:
+            self._choice.run(rows, views, sink)
+        elif rows.size:
             sink(rows)
+
+
+class _Choice:
+    """Several ways to go on, of which every row takes the one whose first lookup finds least."""
+
+    def __init__(
+        self, step: Either, values: Values, carried: frozenset[str], on_piece: Callable[[], None] | None
+    ) -> None:
+        firsts = [steps[0] for steps in step.options]
+        self._firsts = [_ProbeRunner(first, values, carried) for first in firsts if isinstance(first, Probe)]
+        self._options = [Pipeline(steps, values, carried, on_piece) for steps in step.options]
+
+    def run(self, rows: Bindings, views: Views, sink: Sink) -> None:
+        """Send what the ways make of `rows` to `sink`."""
+        best = np.argmin([first.found(rows, views) for first in self._firsts], axis=0)
+        every = frozenset(rows.columns)
+        for number, option in enumerate(self._options):
+            option.run(rows.keep(best == number, every), views, sink)
 
 
 def _compile(step: Step, values: Values, carried: frozenset[str]) -> Runner:
@@ -162,6 +194,7 @@ def _compile(step: Step, values: Values, carried: frozenset[str]) -> Runner:
         return _rank_of(step, values)
     if isinstance(step, Lower):
         return _lower(step, values, live)
+    assert isinstance(step, Reduce), "a choice is the last step of a pipeline"
     return _reduce(step, values, carried)
 
 
@@ -219,10 +252,7 @@ class _ProbeRunner:
 
     def __call__(self, rows: Bindings, views: Views) -> Bindings | list[Bindings]:
         view = view_of(views, self._key)
-        prefix = [
-            rows.columns[arg.name] if isinstance(arg, Var) else np.full(rows.size, constant)
-            for arg, constant in zip(self._lookup, self._constants, strict=True)
-        ]
+        prefix = self._values(rows)
         if not self._binds and not self._same:
             return self._restrict(rows, view, prefix)
         found: list[Bindings] = []
@@ -234,6 +264,21 @@ class _ProbeRunner:
                 if some is not None:
                     found.append(some)
         return _concatenated(found)
+
+    def _values(self, rows: Bindings) -> list[Column]:
+        """What is looked up for every row, column by column."""
+        return [
+            rows.columns[arg.name] if isinstance(arg, Var) else np.full(rows.size, constant)
+            for arg, constant in zip(self._lookup, self._constants, strict=True)
+        ]
+
+    def found(self, rows: Bindings, views: Views) -> Column:
+        """For every row, about how many rows the lookup will find: what is excluded counts too."""
+        prefix, total = self._values(rows), np.zeros(rows.size, np.int64)
+        for part, _ in view_of(views, self._key).parts:
+            if part.size:
+                total += self._count(rows, part, prefix)
+        return total
 
     def _restrict(self, rows: Bindings, view: View, prefix: list[Column]) -> Bindings:
         """A probe that binds nothing only counts what it finds."""

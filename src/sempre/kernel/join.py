@@ -41,7 +41,7 @@ def consolidate(keys: Keys, weights: Weights) -> tuple[Keys, Weights]:
     if not keys.size:
         return keys, weights
     order = np.argsort(keys, kind="stable")
-    keys, weights = keys[order], weights[order]
+    keys, weights = keys[order], weights[order].astype(np.int64, copy=False)
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     sums = added(weights, starts)
     keep = sums != 0
@@ -73,11 +73,33 @@ def _exact(numbers: NDArray[np.object_]) -> Weights:
     return numbers.astype(np.int64)
 
 
+def summed(keys: Keys, counts: Weights, bits: int) -> tuple[Keys, Weights]:
+    """Distinct sorted keys with the sums of their counts, none of which is negative; `bits` is how many a key has.
+
+    Where a key leaves room in its word for the count, the two are sorted as one number.
+    """
+    spare = 63 - bits
+    if keys.dtype != np.int64 or spare < 1 or not keys.size or int(counts.max()) >> spare:
+        return consolidate(keys, counts)
+    both = keys << spare
+    both |= counts
+    both.sort()
+    if (loops := compiled.loops(both.size)) is not None:
+        found: tuple[Keys, Weights] = loops.summed(both, spare)
+        return found
+    keys, counts = both >> spare, both & ((1 << spare) - 1)
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    return keys[starts], np.add.reduceat(counts, starts)
+
+
 def tally(keys: Keys) -> tuple[Keys, Weights]:
     """Distinct sorted keys and how often each occurs. Sorts `keys` in place."""
     if not keys.size:
         return keys, np.empty(0, np.int64)
     keys.sort()
+    if keys.dtype == np.int64 and (loops := compiled.loops(keys.size)) is not None:
+        counts = loops.tally(keys)
+        return keys[: counts.size], counts
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     return keys[starts], np.diff(np.append(starts, keys.size))
 

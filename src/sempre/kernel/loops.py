@@ -36,6 +36,43 @@ def distinct(keys: Ints) -> int:
 
 
 @_loop
+def tally(keys: Ints) -> Ints:
+    """Move the distinct values of a sorted array to its front; returns how often each occurs."""
+    counts = np.empty(keys.size, np.int64)
+    n = 0
+    i = 0
+    while i < keys.size:
+        key = keys[i]
+        begin = i
+        i += 1
+        while i < keys.size and keys[i] == key:
+            i += 1
+        keys[n] = key
+        counts[n] = i - begin
+        n += 1
+    return counts[:n].copy()
+
+
+@_loop
+def summed(both: Ints, spare: int) -> tuple[Ints, Ints]:
+    """The distinct values of sorted numbers without their `spare` last bits, and the sums of those bits."""
+    keys = np.empty(both.size, np.int64)
+    sums = np.empty(both.size, np.int64)
+    mask = (np.int64(1) << spare) - 1
+    n = -1
+    last = np.int64(-1)
+    for i in range(both.size):
+        key = both[i] >> spare
+        if key != last:
+            n += 1
+            last = key
+            keys[n] = key
+            sums[n] = 0
+        sums[n] += both[i] & mask
+    return keys[: n + 1].copy(), sums[: n + 1].copy()
+
+
+@_loop
 def merge(left: Ints, right: Ints) -> Ints:
     out = np.empty(left.size + right.size, np.int64)
     i = 0
@@ -193,6 +230,8 @@ def warm() -> None:
     one = np.ones(1, np.int64)
     starts = directory(one, 0, 2)
     distinct(one)
+    tally(one)
+    summed(one, 1)
     merge(one, one)
     without(one, one)
     member(one, starts, 0, one)

@@ -14,7 +14,7 @@ import numpy as np
 from sempre.kernel import join
 from sempre.kernel.layout import Column, Keys, Packing, fields_covering, packing
 from sempre.kernel.run import Run
-from sempre.kernel.trace import MERGE_RATIO, SMALL_RUN, RowSet, within
+from sempre.kernel.trace import MERGE_RATIO, SMALL_RUN, RowSet, Trace, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,10 @@ class Counted:
 
     def negated(self) -> Counted:
         return Counted(self.packing, self.keys, -self.weights)
+
+    def narrowed(self) -> Counted:
+        """The same numbers in four bytes each, if they fit."""
+        return Counted(self.packing, self.keys, _narrow(self.weights))
 
     def repacked(self, target: Packing) -> Counted:
         return Counted(target, self.rows().repacked(target).keys, self.weights)
@@ -53,6 +57,19 @@ class Tally:
     def __init__(self, packing: Packing, runs: tuple[tuple[Run, join.Weights], ...] = ()) -> None:
         self.packing = packing
         self._runs = runs
+
+    @staticmethod
+    def over(trace: Trace, parts: Sequence[Counted]) -> Tally:
+        """A map with the sums of these numbers, all of rows of the trace: it shares the keys with it."""
+        runs: list[tuple[Run, join.Weights]] = []
+        keys = [part.repacked(trace.packing).keys for part in parts]
+        for run in trace.orders[trace.own]:
+            weights = np.zeros(run.size, np.int64)
+            for part, own in zip(parts, keys, strict=True):
+                here, there = run.place(own)
+                weights[here] += part.weights[there]
+            runs.append((run, _narrow(weights)))
+        return Tally(trace.packing, tuple(runs))
 
     def adding(self, change: Counted) -> Tally:
         """The map with these differences added."""

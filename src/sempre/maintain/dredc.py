@@ -13,17 +13,18 @@ Differs: counters are lazy, and a stratum's changes are one batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.memory import Checks, Meta, Reading, Writing
-from sempre.maintain.modular import Partitioned, exchange_of
+from sempre.maintain.modular import Partitioned, exchange_of, worthwhile
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.states import Below, read_alike
 from sempre.maintain.strategy import Outcome, Work
 from sempre.maintain.update import StratumUpdate, heads
+from sempre.modules.spec import Module
 from sempre.plan.backend import Counted, Rows, Tally, Version, Walk
 
 
@@ -70,8 +71,7 @@ class DRedC:
         return materialize_with(work, stratum, modules=work.modules.get(stratum.index, ()))[0]
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
-        modules = memory.modules if isinstance(memory, Partitioned) else work.modules.get(stratum.index, ())
-        exchange = exchange_of(work, stratum, modules if work.backend.for_modules() is not None else ())
+        exchange = exchange_of(work, stratum, _partition(work, stratum, memory))
         counters = memory.counters if isinstance(memory, Partitioned) else memory
         update = StratumUpdate(work, exchange.generic, exchange=exchange)
         if isinstance(memory, Partitioned):
@@ -99,6 +99,16 @@ class DRedC:
 
     def recall(self, standing: Callable[[], Work], stratum: Stratum) -> None:
         """It finds out what it needs when it needs it."""
+
+
+def _partition(work: Work, stratum: Stratum, memory: Any) -> Sequence[Module]:
+    """The modules that take part: those that the counters leave out, or, without counters, those expected to pay."""
+    if isinstance(memory, Partitioned):
+        return memory.modules
+    if memory is not None:
+        return ()
+    modules = work.modules.get(stratum.index, ())
+    return worthwhile(work, stratum, modules, {name: work.old[name] for name in stratum.relations})
 
 
 def _rederived(update: StratumUpdate) -> dict[str, Rows]:

@@ -31,8 +31,8 @@ class Writing(Protocol):
         """Rows with one number for all, in an iteration if the set has such."""
         ...
 
-    def counted(self, kind: str, relation: str, counted: Counted, iteration: int) -> None:
-        """Rows with their numbers in an iteration."""
+    def counted(self, kind: str, relation: str, counted: Counted, iteration: int | None = None) -> None:
+        """Rows with their numbers, in an iteration if the set has such."""
         ...
 
 

@@ -232,15 +232,15 @@ def exchange_of(work: Work, stratum: Stratum, modules: Sequence[Module]) -> Exch
     return Exchange(work, stratum, modules)
 
 
-def worthwhile(work: Work, stratum: Stratum, modules: Sequence[Module], start: Mapping[str, Rows]) -> list[Module]:
-    """The modules that are expected to pay, given the first facts of the stratum.
+def worthwhile(work: Work, stratum: Stratum, modules: Sequence[Module], start: Mapping[str, Version]) -> list[Module]:
+    """The modules that are expected to pay, given the first facts of the stratum, or, lacking these, all of them.
 
     Components always do, and closures on their own: the rules they replace are cubic. Linear rules are not: a matrix
     must fit, and be asked for more than a few rows. A closure among generic rules is swept over in many rounds, so its
     matrix must not be large.
     """
     able = work.backend.for_modules()
-    if able is None:
+    if able is None or not modules:
         return []
     owned = frozenset().union(*(module.rules for module in modules))
     alone = all(rule.number in owned for rule in stratum.recursive)
@@ -253,20 +253,20 @@ def worthwhile(work: Work, stratum: Stratum, modules: Sequence[Module], start: M
     return [module for module in modules if pays(module)]
 
 
-def _is_swept(work: Work, module: Module, start: Mapping[str, Rows]) -> bool:
+def _is_swept(work: Work, module: Module, start: Mapping[str, Version]) -> bool:
     """Whether a sweep over the matrix of a closure takes a moment: as many rows as there are edges."""
     (head,) = module.heads
     if head not in start:
         return True
-    statistics = work.backend.statistics({head: work.backend.version(start[head])})
+    statistics = work.backend.statistics({head: start[head]})
     values = max(statistics.distinct(head, column) for column in (0, 1))
     return len(start[head]) * values <= SWEPT_BITS
 
 
-def _pays(work: Work, backend: ModuleBackend, module: Module, start: Mapping[str, Rows]) -> bool:
+def _pays(work: Work, backend: ModuleBackend, module: Module, start: Mapping[str, Version]) -> bool:
     assert module.paths is not None
     versions = {
-        letter: backend.version(start[letter]) if letter in start else work.new[letter]
+        letter: start[letter] if letter in start else work.new[letter]
         for letter in module.letters
         if letter in start or letter in work.new
     }

@@ -40,28 +40,35 @@ def materialize(work: Work, stratum: Stratum) -> Outcome:
 
 
 def materialize_with(
-    work: Work, stratum: Stratum, walking: bool = True, modules: Sequence[Module] = ()
+    work: Work, stratum: Stratum, walking: bool = True, modules: Sequence[Module] = (), counting: bool = False
 ) -> tuple[Outcome, Fixpoint]:
     """The same, with the rounds it took; without `walking`, all of them are rounds.
 
-    Those of the `modules` that are worth it do their part, and are remembered.
+    Those of the `modules` that are worth it do their part, and are remembered. With `counting`, the instances that
+    derive a fact in its first round are counted.
     """
     state = {**work.new}
     start = first_facts(work.backend, work.plans, work.program, stratum, state, work.explicit)
     # Indexes that the plans asked for are kept for the strata to come.
     work.new.update({name: version for name, version in state.items() if name not in stratum.relations})
-    return closed(work, stratum, start, walking, modules)
+    return closed(work, stratum, start, walking, modules, counting)
 
 
 def closed(
-    work: Work, stratum: Stratum, start: dict[str, Rows], walking: bool = True, modules: Sequence[Module] = ()
+    work: Work,
+    stratum: Stratum,
+    start: dict[str, Rows],
+    walking: bool = True,
+    modules: Sequence[Module] = (),
+    counting: bool = False,
 ) -> tuple[Outcome, Fixpoint]:
     """What the recursive rules make of first facts."""
     backend, relations = work.backend, stratum.relations
     state = {**work.new, **{name: backend.empty(name) for name in relations}}
-    exchange = exchange_of(work, stratum, worthwhile(work, stratum, modules, start))
+    first = {name: backend.version(rows) for name, rows in start.items()} if modules else {}
+    exchange = exchange_of(work, stratum, worthwhile(work, stratum, modules, first))
     exchange.start()
-    fixpoint = Fixpoint(backend, work.plans, work.program, exchange.generic, work.on_round, walking, exchange)
+    fixpoint = Fixpoint(backend, work.plans, work.program, exchange.generic, work.on_round, walking, exchange, counting)
     fixpoint.run(state, start)
     work.new.update({name: version for name, version in state.items() if name not in relations})
     versions = {name: state[name] for name in relations}

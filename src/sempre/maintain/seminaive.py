@@ -16,7 +16,7 @@ from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import REPLAN_BITS, Plans, pivot_relation, pivots
 from sempre.maintain.states import ViewDict, read_alike, read_step
 from sempre.maintain.strategy import some
-from sempre.plan.backend import Backend, Executable, Rows, Version
+from sempre.plan.backend import Backend, Counted, Executable, Rows, Version
 from sempre.plan.ops import Order, Pivot, Read
 
 Round = Callable[[int, int], None]
@@ -66,6 +66,7 @@ class Fixpoint:
         on_round: Round,
         walking: bool = True,
         exchange: Exchange | None = None,
+        counting: bool = False,
     ) -> None:
         self._backend = backend
         self._exchange = exchange
@@ -84,6 +85,8 @@ class Fixpoint:
         self.rounds = 0
         # Every row that came or went, with the round, for callers who want the net change or ranks.
         self.touched: dict[str, list[tuple[int, Rows]]] = {name: [] for name in stratum.relations}
+        # With `counting`, the instances that derive each fact in the round in which it is new.
+        self.supports: dict[str, list[Counted]] | None = {name: [] for name in stratum.relations} if counting else None
 
     def run(self, state: dict[str, Version], delta: dict[str, Rows]) -> None:
         """Close `state` under the recursive rules. `delta` has facts that are not in it yet; they are added."""
@@ -159,7 +162,11 @@ class Fixpoint:
         following: dict[str, Rows] = {}
         for head, ready in self._ready.items():
             plans = [executable for reads, executable in ready if reads in delta]
-            if plans:
+            if plans and self.supports is not None:
+                counted = backend.supports(head, plans, views, new[head])
+                self.supports[head].append(counted)
+                following[head] = counted.rows()
+            elif plans:
                 following[head] = backend.derive(head, plans, views, new[head])
         backend.settle(following.values())
         return {head: rows for head, rows in following.items() if len(rows)}

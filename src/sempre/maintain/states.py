@@ -9,7 +9,7 @@ after a round. How views are named in plans (`Read`) is written down here and no
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from sempre.analysis.model import NormalRule, Stratum
@@ -35,6 +35,11 @@ def read_step(views: ViewDict, name: str, larger: View, smaller: View, only: Vie
     views[name, Read.HERE], views[name, Read.BOTH] = larger, smaller
     if only is not None:
         views[name, Read.ONLY] = only
+
+
+def read_ranks(views: ViewDict, ranks: Mapping[str, Tally]) -> None:
+    """The ranks of the facts of a stratum."""
+    views.update({(name, Read.RANK): numbers for name, numbers in ranks.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +108,11 @@ class Deltas:
         changed: Container[str],
         sizes: Mapping[str, Version],
         uniform: bool = False,
+        ranked: bool = False,
     ) -> Deltas:
         """The plans for these rules, when relations in `changed` differ."""
         jobs = [
-            (rule, Pivot(pivot.literal, pivot.inner, uniform=True) if uniform else pivot)
+            (rule, replace(pivot, uniform=uniform, ranked=ranked))
             for rule in rules
             for pivot in change_pivots(rule, changed)
         ]
@@ -178,16 +184,24 @@ class Below:
         version = self._work.old[name] = self._work.old[name].indexed(orders)
         return version
 
-    def difference(self, rules: Iterable[NormalRule], gained: bool, own: Mapping[str, View]) -> dict[str, Counted]:
+    def difference(
+        self,
+        rules: Iterable[NormalRule],
+        gained: bool,
+        own: Mapping[str, View],
+        ranks: Mapping[str, Tally] | None = None,
+    ) -> dict[str, Counted]:
         """Per head, the instances that the change below makes (`gained`) or breaks, counted.
 
-        Atoms of the stratum itself, in recursive rules, read `own`.
+        Atoms of the stratum itself, in recursive rules, read `own`. With `ranks`, only instances whose atoms of the
+        stratum rank below the head count.
         """
         work = self._work
-        deltas = Deltas.of(work.plans, rules, self.changed, {**work.old, **work.new})
+        deltas = Deltas.of(work.plans, rules, self.changed, {**work.old, **work.new}, ranked=ranks is not None)
         if not deltas.ready:
             return {}
         views = self.compared(deltas.orders, gained)
         for name, view in own.items():
             read_alike(views, name, view)
+        read_ranks(views, ranks or {})
         return deltas.count(self._backend, views, lambda rule: rule.relation)

@@ -89,7 +89,7 @@ class Work:
 class Outcome:
     """A stratum brought up to date: its relations, how they changed, and what the strategy wants to remember.
 
-    `how` names what was done where the strategy had a choice.
+    `how` names what was done where the strategy had a choice, `why` the numbers that the choice was based on.
     """
 
     versions: dict[str, Version]
@@ -97,6 +97,7 @@ class Outcome:
     memory: Memory | None
     rounds: int
     how: str = ""
+    why: str = ""
 
 
 class Strategy(Protocol):

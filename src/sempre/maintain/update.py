@@ -25,7 +25,8 @@ class StratumUpdate:
     """One update of one stratum under way.
 
     `dead` has the facts taken out so far, `added` those put on top of what is left (they may be dead ones that came
-    back). With `rec`, insertion counts the recursive instances of every fact.
+    back). With `rec`, insertion counts the recursive instances of every fact; with `supports`, those of every fact that
+    it adds which derive it when it is new.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class StratumUpdate:
         self.stratum = stratum
         self.below = Below(work, stratum)
         self.rec: dict[str, Tally] | None = None
+        self.supports: dict[str, list[Counted]] | None = None
         self.rounds = 0
         jobs = [(rule, pivot) for rule in stratum.recursive for pivot in pivots(rule, stratum.relations)]
         changes = [(rule, pivot) for rule in stratum.recursive for pivot in change_pivots(rule, self.below.changed)]
@@ -97,11 +99,16 @@ class StratumUpdate:
             present = {n: self.backend.view(self.old[n], without=self.dead[n]) for n in self.stratum.relations}
         return self.backend.walk(front, plans, below, present, deleting)
 
-    def lost(self) -> tuple[dict[str, Counted], dict[str, Counted], dict[str, Rows]]:
-        """Instances that the change below breaks, nonrecursive and recursive, and explicit facts that went."""
+    def lost(
+        self, ranks: Mapping[str, Tally] | None = None
+    ) -> tuple[dict[str, Counted], dict[str, Counted], dict[str, Rows]]:
+        """Instances that the change below breaks, nonrecursive and recursive, and explicit facts that went.
+
+        With `ranks`, of recursive ones only those whose atoms of the stratum rank below the head.
+        """
         own = {name: self.backend.view(version) for name, version in self.old.items()}
         nonrecursive = self.below.difference(self.stratum.nonrecursive, gained=False, own={})
-        recursive = self.below.difference(self.stratum.recursive, gained=False, own=own)
+        recursive = self.below.difference(self.stratum.recursive, gained=False, own=own, ranks=ranks)
         changes = self.work.explicit_changes
         removed = {n: changes[n].minus for n in self.stratum.relations if n in changes and len(changes[n].minus)}
         return nonrecursive, recursive, removed
@@ -141,6 +148,10 @@ class StratumUpdate:
             parts = [again[name]] if name in again else []
             if name in newly and self.rec is not None:
                 self.rec[name] = self.rec[name].adding(newly[name])
+            if name in newly and self.supports is not None:
+                # Dead facts are counted as a whole where they come back.
+                fresh = backend.excluded(newly[name], left[name])
+                self.supports[name].append(backend.excluded(fresh, self.dead[name]))
             parts += [backend.difference(rows, left[name]) for rows in heads((gained, newly), name)]
             if name in work.explicit_changes:
                 parts.append(backend.difference(work.explicit_changes[name].plus, left[name]))
@@ -174,7 +185,11 @@ class StratumUpdate:
         following: dict[str, Rows] = {}
         for head, plans in self.plans_for(front).items():
             present = self.left(head)
-            if self.rec is None:
+            if self.supports is not None:
+                counted = self.backend.supports(head, plans, views, present)
+                self.supports[head].append(counted)
+                following[head] = counted.rows()
+            elif self.rec is None:
                 following[head] = self.backend.derive(head, plans, views, present)
             else:
                 counted = self.backend.count(head, plans, views)

@@ -23,7 +23,7 @@ Reference: [DD], whose traces document their contracts in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -341,6 +341,13 @@ class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
         """This backend as one that modules can work on; None if they cannot."""
         ...
 
+    def watch(self, look: Callable[[], None] | None) -> None:
+        """Have `look` called now and then while plans run, until another or None is given; it may raise to stop them.
+
+        Misuse: no answer may depend on when it is called, or on whether it is.
+        """
+        ...
+
     def settle(self, rows: Iterable[RowsT | CountedT]) -> None:
         """Find out the sizes of all of these at once: what is lazy is computed.
 
@@ -427,6 +434,19 @@ class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
         """
         ...
 
+    def supports(
+        self,
+        relation: str,
+        plans: Sequence[ExecutableT],
+        views: Mapping[tuple[str, Read], ViewT | TallyT],
+        known: VersionT | ViewT,
+    ) -> CountedT:
+        """The facts that the plans derive and that are not known, with the number of instances that derive each.
+
+        Raises `Limit` where a number does not fit.
+        """
+        ...
+
     def walk(
         self,
         front: Mapping[str, RowsT],
@@ -476,6 +496,13 @@ class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
 
     def tally(self, relation: str) -> TallyT:
         """A map from facts to numbers, all zero."""
+        ...
+
+    def numbered(self, relation: str, parts: Sequence[CountedT], version: VersionT) -> TallyT:
+        """A map with the sums of these numbers, which may share its keys with a version that is kept as well.
+
+        Misuse: all rows of the parts must be in the version.
+        """
         ...
 
     def positive(self, tally: TallyT, rows: RowsT) -> RowsT:

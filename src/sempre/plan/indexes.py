@@ -37,6 +37,10 @@ class Orders:
         arity = len(chosen[0])
         chosen.extend(_order_of(chain, arity) for chain in chains)
 
+    def serves(self, relation: str, columns: ColumnSet) -> bool:
+        """Whether some order begins with exactly these columns already."""
+        return _serving(self._chosen[relation], columns) is not None
+
     def serving(self, relation: str, columns: ColumnSet) -> Order:
         """An order that begins with exactly these columns; added if there is none."""
         found = _serving(self._chosen[relation], columns)

@@ -16,7 +16,7 @@ instances, and keeps those for which it holds here and not there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -156,7 +156,19 @@ class Distinct:
     live: frozenset[str]
 
 
-Step: TypeAlias = Probe | Filter | Assign | TakeApart | Absent | Reduce | RankOf | Lower | Distinct
+@dataclass(frozen=True, slots=True)
+class Either:
+    """The last step of a plan: for every row, whichever of the `options` begins with the lookup that finds less.
+
+    Each option is all that is left to do, in an order of its own, and begins with a probe. They find the same, so a
+    backend that cannot tell what a lookup will find may take the first for all rows.
+    """
+
+    options: tuple[tuple[Step, ...], ...]
+    live: frozenset[str]
+
+
+Step: TypeAlias = Probe | Filter | Assign | TakeApart | Absent | Reduce | RankOf | Lower | Distinct | Either
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +178,7 @@ class Pivot:
     `literal` is the body literal that holds here only; for a negation or an aggregate, `inner` is which of the atoms in
     it (counted through all nesting) the changed rows are of. `HEAD` starts from given facts of the head relation. With
     `to_body`, a plan from the head gives the facts that stand at body literal `literal` instead of the head's.
-    With `ranked`, a plan from the head finds only instances whose atoms in the stratum rank below the head.
+    With `ranked`, a plan finds only instances whose atoms in the stratum rank below the head.
     `uniform` treats atoms of the rule's own stratum like all others, for states that differ in them and below.
     """
 
@@ -209,6 +221,12 @@ class Plan:
         return literal
 
 
+def decided(plan: Plan) -> Plan:
+    """The plan with the first option of a choice that it leaves to the rows."""
+    last = plan.steps[-1] if plan.steps else None
+    return replace(plan, steps=(*plan.steps[:-1], *last.options[0])) if isinstance(last, Either) else plan
+
+
 def probes(steps: tuple[Step, ...]) -> list[Probe]:
     """All probes of the steps, nested ones included."""
     found: list[Probe] = []
@@ -217,6 +235,8 @@ def probes(steps: tuple[Step, ...]) -> list[Probe]:
             found.append(step)
         elif isinstance(step, Absent | Reduce):
             found += probes(step.steps) + probes(step.there)
+        elif isinstance(step, Either):
+            found += [probe for option in step.options for probe in probes(option)]
     return found
 
 

@@ -21,6 +21,7 @@ from sempre.plan.ops import (
     Absent,
     Assign,
     Distinct,
+    Either,
     Filter,
     Lower,
     Pivot,
@@ -35,6 +36,8 @@ from sempre.plan.ops import (
 )  # fmt: skip
 
 NOTHING: frozenset[str] = frozenset()
+# A relation with fewer rows than this is looked up without asking what another lookup would find.
+FEW_ROWS = 64
 
 
 # What the planner orders: literals of a rule, and what a kind of plan adds to them.
@@ -107,23 +110,25 @@ def plan_rule(
     how = readings(rule, pivot, recursive)
     needed = NOTHING.union(*(variables(arg) for arg in Plan(rule, pivot, ()).head))
     seed: Match | None = None
-    if pivot is not None and from_head(pivot):
-        seed, tests = _head_seed(rule, ignored)
+    if pivot is not None and (from_head(pivot) or pivot.ranked):
+        head, tests = _head_seed(rule, ignored)
         body += tests
-        how += [Reading(Read.HERE)] * len(tests)
         if pivot.ranked:
             atoms = [literal for literal in rule.body if isinstance(literal, Match) and literal.relation in recursive]
             rank = Var("#rank")
-            body += [RankOf(seed, rank), *(Lower(atom, rank) for atom in atoms)]
-            how += [Reading(Read.HERE)] * (len(atoms) + 1)
-        body.append(seed)
-        how.append(Reading(Read.ONLY))
-    elif pivot is not None and pivot.inner >= 0:
+            body += [RankOf(head, rank), *(Lower(atom, rank) for atom in atoms)]
+        how += [Reading(Read.HERE)] * (len(body) - len(how))
+        if from_head(pivot):
+            seed = head
+            body.append(seed)
+            how.append(Reading(Read.ONLY))
+    if pivot is not None and pivot.inner >= 0:
         seed, earlier = _nested_seed(rule, pivot)
         body += [*earlier, seed]
         how += [Reading(Read.CHANGED)] * (len(earlier) + 1)
     first = len(body) - 1 if seed is not None else None if pivot is None else pivot.literal
-    steps = order_steps(body, how, NOTHING, needed, statistics, orders, first)
+    backward = pivot is not None and from_head(pivot)
+    steps = order_steps(body, how, NOTHING, needed, statistics, orders, first, adaptive=backward)
     if pivot is not None and pivot.inner >= 0:
         steps = (steps[0], Distinct(steps[0].live), *steps[1:])
     return Plan(rule, pivot, steps)
@@ -171,18 +176,61 @@ def order_steps(
     statistics: Statistics,
     orders: Orders,
     first: int | None = None,
+    adaptive: bool = False,
 ) -> tuple[Step, ...]:
-    """Steps for a body in which `bound` is bound already and `needed` is read afterwards."""
+    """Steps for a body in which `bound` is bound already and `needed` is read afterwards.
+
+    With `adaptive`, where two atoms can be looked up next, which of them comes first is left to the rows: averages say
+    little of the few facts that a plan from the head is asked about.
+    """
     todo = list(range(len(body)))
     chosen: list[int] = []
     known = bound
     while todo:
         pick = first if first in todo else _next(body, todo, known, statistics)
         assert pick is not None
+        other = _rival(body, todo, pick, known, statistics, orders) if adaptive and pick != first else None
+        if other is not None:
+            left, rest = [body[index] for index in todo], [how[index] for index in todo]
+            options = tuple(
+                order_steps(left, rest, known, needed, statistics, orders, todo.index(choice))
+                for choice in (pick, other)
+            )
+            live = needed.union(*(reading(goal) for goal in left))
+            return (*_with_liveness(body, how, chosen, bound, live, statistics, orders), Either(options, needed))
         todo.remove(pick)
         chosen.append(pick)
         known |= binding(body[pick])
     return _with_liveness(body, how, chosen, bound, needed, statistics, orders)
+
+
+def _rival(
+    body: Sequence[Goal],
+    todo: list[int],
+    pick: int,
+    known: frozenset[str],
+    statistics: Statistics,
+    orders: Orders,
+) -> int | None:
+    """Another atom that could be looked up instead of the one picked, if that may find many rows.
+
+    Only one for which there is an index: it is not worth making one.
+    """
+    picked = body[pick]
+    if not isinstance(picked, Match) or not _fanout(picked, known, statistics):
+        return None
+    if statistics.size(picked.relation) < FEW_ROWS:
+        return None
+
+    def can_be_looked_up(index: int) -> bool:
+        match = _match(body[index])
+        bound = frozenset(column for column, arg in enumerate(match.args) if _is_known(arg, known))
+        return bool(bound) and orders.serves(match.relation, bound)
+
+    others = [index for index in todo if index != pick and isinstance(body[index], Match)]
+    return min(
+        filter(can_be_looked_up, others), key=lambda index: _fanout(body[index], known, statistics), default=None
+    )
 
 
 def _next(body: Sequence[Goal], todo: list[int], known: frozenset[str], statistics: Statistics) -> int:

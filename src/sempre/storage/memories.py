@@ -78,7 +78,7 @@ class Shelf:
         held = _own_rows(rows)
         self._add(kind, relation, Numbered(held.packing, held.keys, number, iteration))
 
-    def counted(self, kind: str, relation: str, counted: backend.Counted, iteration: int) -> None:
+    def counted(self, kind: str, relation: str, counted: backend.Counted, iteration: int | None = None) -> None:
         held = _own_counted(counted)
         self._add(kind, relation, Numbered(held.packing, held.keys, held.weights, iteration))
 

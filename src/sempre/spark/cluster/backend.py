@@ -12,7 +12,7 @@ from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import NOWHERE, Span
 from sempre.kernel.values import Values
 from sempre.plan.backend import CLUSTER, Algebra, Column, CountedOf, Executable, Rows, TallyOf, VersionOf, ViewOf
-from sempre.plan.ops import Absent, Lower, Neighbors, Order, Plan, Probe, RankOf, Read, Reduce, Step, probes
+from sempre.plan.ops import Absent, Lower, Neighbors, Order, Plan, Probe, RankOf, Read, Reduce, Step, decided, probes
 from sempre.spark.cluster import aggregates
 from sempre.spark.cluster.crossing import checked, named
 from sempre.spark.cluster.neighbors import neighbors
@@ -163,6 +163,7 @@ class SparkBackend:
     # ---------------------------------------------------------------------------------------------------- plans
 
     def prepare(self, plan: Plan) -> Prepared:
+        plan = decided(plan)
         needs = tuple((step.relation, step.read) for step in plan.steps if isinstance(step, Probe))
         reads = {(probe.relation, probe.read) for probe in probes(plan.steps)} | set(_others(plan.steps))
         return Prepared(plan, needs, tuple(reads))
@@ -319,8 +320,17 @@ class SparkBackend:
     def excluded(self, counted: Table, view: Version) -> Table:
         return self.difference(counted, view)
 
+    def watch(self, look: Callable[[], None] | None) -> None:
+        """A job is not stopped in its middle: rounds are the moments to look."""
+
+    def supports(self, relation: str, plans: Sequence[Prepared], views: Views, known: Version) -> Table:
+        return self.excluded(self.count(relation, plans, views), known)
+
     def tally(self, relation: str) -> Tally:
         return Tally(self._empty(relation))
+
+    def numbered(self, relation: str, parts: Sequence[Table], version: Version) -> Tally:
+        return Tally(self._empty(relation)).adding(self.total(relation, parts))
 
     def _numbered(self, tally: Tally, rows: Table) -> DataFrame:
         """The rows with their numbers; those whose number is zero are left out."""

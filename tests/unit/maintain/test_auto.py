@@ -1,0 +1,163 @@
+"""What `auto` chooses, what it learns, and that no choice is for good."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import sempre
+from sempre.backends.local import unsealed
+from sempre.maintain import auto, modular
+from sempre.maintain.auto import Chosen, Cost
+from sempre.maintain.ranked import Ranked
+from sempre.maintain.strategy import Abandoned
+from tests.inside import engine_of
+
+# A closure that shares its stratum with another rule.
+MIXED = """
+.decl e(x: number, y: number)
+.decl f(x: number, y: number)
+.decl p(x: number, y: number)
+p(x, y) :- e(x, y).
+p(x, z) :- p(x, y), p(y, z).
+p(y, x) :- p(x, y), f(x, y).
+"""
+FACTS = {"e": [(n, n + 1) for n in range(30)], "f": [(n, n + 1) for n in range(0, 30, 10)]}
+
+
+def database() -> sempre.Database:
+    db = sempre.Database(sempre.Program(MIXED))
+    db.materialise(FACTS)
+    return db
+
+
+def chosen(db: sempre.Database) -> Chosen:
+    (memory,) = [m for m in engine_of(db).snapshot.memories.values() if isinstance(m, Chosen)]
+    return memory
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "TIME_SHARE", 1e9)
+
+
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every update is given up at once."""
+    for name in ("TIME_SHARE", "TIME_MOMENT", "EXPECTED_SLACK"):
+        monkeypatch.setattr(auto, name, 0.0)
+
+
+def test_a_module_that_does_not_pay_is_not_taken_after_an_update_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modular, "SWEPT_BITS", 0)
+    with database() as db:
+        assert chosen(db).way == "ranked"
+        with monkeypatch.context() as patch:
+            impatient(patch)
+            changes = db.apply(delete={"e": [(3, 4)]})
+            assert "recomputed" in changes.report.why
+        assert chosen(db).way == "ranked"
+        changes = db.apply(insert={"e": [(3, 4)]})
+        assert changes.report.why == "maintained by auto"
+        assert db.verify().ok
+
+
+def test_dredc_takes_no_module_that_does_not_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modular, "SWEPT_BITS", 0)
+    with sempre.Database(sempre.Program(MIXED), strategy="dredc") as db:
+        db.materialise(FACTS)
+        monkeypatch.setattr(modular.Exchange, "restore", lambda *_: pytest.fail("a module was made"))
+        for _ in range(2):
+            db.apply(delete={"e": [(3, 4)]})
+            db.apply(insert={"e": [(3, 4)]})
+        assert db.verify().ok
+
+
+def test_modules_are_left_when_updates_with_them_have_cost_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    with database() as db:
+        assert chosen(db).way == auto.MODULAR
+        snapshot = engine_of(db).snapshot
+        (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, Chosen)]
+        memory = chosen(db).learned("delete", 2 * chosen(db).full_seconds, 1)
+        object.__setattr__(snapshot, "memories", {**snapshot.memories, index: memory})
+        changes = db.apply(delete={"e": [(3, 4)]})
+        assert "updates with modules have taken" in changes.report.why
+        assert chosen(db).way == "ranked"
+        assert "maintained" in db.apply(insert={"e": [(3, 4)]}).report.why
+        assert db.verify().ok
+
+
+def test_the_report_says_by_stratum_what_a_choice_was_based_on() -> None:
+    with database() as db:
+        (stratum,) = [s for s in db.apply(delete={"e": [(3, 4)]}).report.strata if s["why"]]
+        assert stratum["relations"] == ("p",)
+        assert "1 rows (delete) affected" in stratum["why"]
+
+
+def test_an_expensive_kind_of_change_is_not_tried_and_then_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "TIME_SHARE", 0.3)
+    monkeypatch.setattr(modular, "SWEPT_BITS", 0)
+    monkeypatch.setattr(auto, "TIME_MOMENT", 0.0)
+    with database() as db:
+        tried = []
+        monkeypatch.setattr(auto._Guard, "look", lambda guard: None)
+        monkeypatch.setattr(auto, "EARLY_SHARE", 1e9)
+        snapshot = engine_of(db).snapshot
+        (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, Chosen)]
+        memory = Chosen(Ranked(), chosen(db).memory, 1e3, {"delete": Cost(1.5e3, 1.0)})
+        object.__setattr__(snapshot, "memories", {**snapshot.memories, index: memory})
+        for number in range(3):
+            changes = db.apply(delete={"e": [(number, number + 1)]})
+            tried.append("expected to take" not in changes.report.why)
+            # A run is as long as before: what fades is what was learned.
+            snapshot = engine_of(db).snapshot
+            slow = replace(chosen(db), full_seconds=1e3)
+            object.__setattr__(snapshot, "memories", {**snapshot.memories, index: slow})
+        assert tried == [False, False, True]
+        assert chosen(db).costs["delete"].seconds < 1e3
+        assert db.verify().ok
+
+
+def test_a_guard_stops_a_long_round_in_its_middle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is looked at between the pieces of a join too."""
+    monkeypatch.setattr("sempre.backends.pipeline.PIECE_ROWS", 8)
+    monkeypatch.setattr(modular, "SWEPT_BITS", 0)
+    with database() as db:
+        looks = 0
+        real = auto._Guard.look
+
+        def look(guard: auto._Guard) -> None:
+            nonlocal looks
+            looks += 1
+            if looks > 3:
+                raise Abandoned("enough")
+            real(guard)
+
+        rounds = 0
+        count = auto._Guard.__call__
+
+        def noted(guard: auto._Guard, round_: int, facts: int) -> None:
+            nonlocal rounds
+            rounds += 1
+            count(guard, round_, facts)
+
+        monkeypatch.setattr(auto._Guard, "look", look)
+        monkeypatch.setattr(auto._Guard, "__call__", noted)
+        assert "enough" in db.apply(delete={"e": [(15, 16)]}).report.why
+        assert rounds < looks
+        assert unsealed(engine_of(db).backend)._watcher is None
+        assert db.verify().ok
+
+
+def test_fronts_that_shrink_have_little_to_come_and_others_have_much() -> None:
+    with database() as db:
+        from sempre.engine import standing
+
+        work = standing(engine_of(db), engine_of(db).snapshot)
+        shrinking, growing = (auto._Guard(work, 1_000_000, 10.0, 0.0) for _ in range(2))
+        for front in (1_000, 100, 10):
+            shrinking(1, front)
+        for front in (10, 100, 1_000):
+            growing(1, front)
+        assert shrinking._rest() < 0.01
+        assert growing._rest() > 2
