@@ -74,20 +74,63 @@ def andersen() -> dict[str, Pairs]:
     }
 
 
+def owl() -> dict[str, Pairs]:
+    """Individuals in a hierarchy of classes, related by a few hundred properties; about a million triples follow."""
+    rng = np.random.default_rng(3)
+    classes, properties, individuals = 2_000, 300, 40_000
+    first_class, first_property, first = 100, 5_000, 10_000
+    child = np.arange(1, classes)
+    triples = [np.column_stack([child, np.ones_like(child), (child * rng.random(child.size)).astype(np.int64)])]
+    triples[0][:, [0, 2]] += first_class
+    own = np.arange(1, properties)
+    parent = (own * rng.random(own.size)).astype(np.int64)
+    some = rng.random(own.size) < 0.5
+    triples.append(np.column_stack([own + first_property, np.full(own.size, 2), parent + first_property])[some])
+    for number, share in ((3, 0.3), (4, 0.3)):
+        chosen = own[rng.random(own.size) < share]
+        target = rng.integers(0, classes, chosen.size) + first_class
+        triples.append(np.column_stack([chosen + first_property, np.full(chosen.size, number), target]))
+    for number, count in ((10, 6), (11, 10)):
+        chosen = rng.integers(properties // 2, properties, count) + first_property
+        triples.append(np.column_stack([chosen, np.zeros(count, np.int64), np.full(count, number)]))
+    typed = np.column_stack([np.arange(individuals), np.zeros(individuals), rng.integers(0, classes, individuals)])
+    typed[:, 0] += first
+    typed[:, 2] += first_class
+    triples.append(typed.astype(np.int64))
+    facts = rng.integers(0, individuals, (3 * individuals, 2)) + first
+    relations = rng.integers(1, properties, 3 * individuals) + first_property
+    triples.append(np.column_stack([facts[:, 0], relations, facts[:, 1]]))
+    return {"given": np.unique(np.concatenate(triples), axis=0)}
+
+
+def routes() -> dict[str, Pairs]:
+    """A graph with few hubs and many leaves, like a network of networks: 30,000 nodes, 90,000 links; 40 monitors."""
+    nodes, per_node = 30_000, 3
+    rng = np.random.default_rng(4)
+    source = np.repeat(np.arange(1, nodes), per_node)
+    target = (source * rng.random(source.size) ** 3).astype(np.int64)
+    links = np.column_stack([source, target])
+    back = rng.random(source.size) < 0.3
+    links = np.unique(np.concatenate([links, links[back][:, ::-1]]), axis=0)
+    return {"link": links, "monitor": rng.choice(nodes, 40, replace=False).reshape(-1, 1)}
+
+
 BENCHMARKS: dict[str, Callable[[], dict[str, Pairs]]] = {
     "closure": closure,
     "andersen": andersen,
     "same_generation": same_generation,
     "chain": chain,
 }
+# Only for updates.
+CHANGING: dict[str, Callable[[], dict[str, Pairs]]] = {"owl": owl, "routes": routes}
 
 
 def write(name: str, folder: Path) -> None:
     """Write the facts of one benchmark as `R.facts` into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     options = csv.WriteOptions(include_header=False, delimiter="\t")
-    for relation, pairs in BENCHMARKS[name]().items():
-        table = pa.table({"x": pairs[:, 0], "y": pairs[:, 1]})
+    for relation, rows in {**BENCHMARKS, **CHANGING}[name]().items():
+        table = pa.table({f"c{column}": rows[:, column] for column in range(rows.shape[1])})
         csv.write_csv(table, folder / f"{relation}.facts", options)
 
 
