@@ -198,7 +198,7 @@ class Auto:
             work.on_round = observe
             work.backend.watch(None)
             # It would have taken longer than that; how much longer is not known.
-            seconds = max(2 * guard.spent, memory.full_seconds)
+            seconds = max(guard.prepared + 2 * guard.spent, memory.full_seconds)
             learned = memory.learned(change.kind, seconds, change.rows)
             return self._again(work, stratum, learned, f"{reason} ({memory.way}, {change.rows:,} rows, {change.kind})")
         finally:
@@ -261,7 +261,9 @@ class _Guard:
         self._observe = work.on_round
         self._size = size
         self._full_seconds = full_seconds
-        # The clock starts with the first round: maps made before it are for the epochs to come too.
+        # The clock starts with the first round: maps made before it are for the epochs to come too, if they do not
+        # take longer than a run.
+        self._began = time.perf_counter()
         self._started: float | None = None
         self._limit = max(TIME_SHARE * full_seconds, allowed, TIME_MOMENT)
         self._fronts: list[int] = []
@@ -271,6 +273,11 @@ class _Guard:
     def spent(self) -> float:
         """The seconds since the first round."""
         return 0.0 if self._started is None else time.perf_counter() - self._started
+
+    @property
+    def prepared(self) -> float:
+        """The seconds before the first round."""
+        return (self._started or time.perf_counter()) - self._began
 
     def __call__(self, round_: int, facts: int) -> None:
         self._observe(round_, facts)
@@ -290,6 +297,8 @@ class _Guard:
     def look(self) -> None:
         """Raises when the time is up."""
         spent = self.spent
+        if self._started is None and self.prepared > max(TIME_SHARE / 0.3 * self._full_seconds, TIME_MOMENT):
+            raise Abandoned(f"{self.prepared:.2f} s for counters, and a run takes {self._full_seconds:.2f} s")
         if spent > self._limit * (SHRINKING_SHARE if self._rest() < 0.5 else 1.0):
             raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {self._full_seconds:.2f} s")
 

@@ -24,6 +24,10 @@ Round = Callable[[int, int], None]
 # After this many rounds, deltas of at most this many rows are followed row by row where that is possible.
 WALK_AFTER = 3
 WALK_FRONT = 512
+# Where so many facts were found already, it takes so many small rounds in a row: most have a short end, and a walk has
+# no rounds to rank facts by.
+WALK_FACTS = 1 << 16
+WALK_TAIL = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ class Fixpoint:
         # A walk goes through many rounds, in which modules would want their turn.
         self._walking = walking and not exchange
         self.walked = False
+        self._small = 0
         self._keeps_best = {name for name in stratum.relations if keeps_best(program.relations[name])}
         self._plans = plans
         self._stratum = stratum
@@ -113,12 +118,7 @@ class Fixpoint:
 
     def _walk(self, old: dict[str, Version], delta: dict[str, Rows]) -> dict[str, Rows] | None:
         """Follow a small delta row by row, once rounds have been small for a while; adds to `old` what it found."""
-        if (
-            not self._walking
-            or self.rounds < WALK_AFTER
-            or self._keeps_best
-            or sum(map(len, delta.values())) > WALK_FRONT
-        ):
+        if not self._walking or self.rounds < WALK_AFTER or self._keeps_best or not self._is_chain(old, delta):
             return None
         plans = [executable for ready in self._ready.values() for _, executable in ready]
         present = {name: self._backend.view(version) for name, version in old.items()}
@@ -133,6 +133,11 @@ class Fixpoint:
             self.touched[name] += [(self.rounds, rows) for rows in came]
         self._on_round(self.rounds, sum(map(len, walked.followed.values())))
         return {name: rows for name, rows in walked.pending.items() if len(rows)}
+
+    def _is_chain(self, old: Mapping[str, Version], delta: Mapping[str, Rows]) -> bool:
+        """Whether rounds are small, and have been for a while."""
+        self._small = self._small + 1 if sum(map(len, delta.values())) <= WALK_FRONT else 0
+        return self._small > (WALK_TAIL if sum(map(len, old.values())) > WALK_FACTS else 0)
 
     def _advance(self, old: dict[str, Version], delta: dict[str, Rows]) -> dict[str, Version]:
         """The versions with `delta`; rows that it replaces leave `old`, rows that do not improve leave `delta`."""

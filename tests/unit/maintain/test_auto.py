@@ -8,7 +8,9 @@ import pytest
 
 import sempre
 from sempre.backends.local import unsealed
-from sempre.maintain import auto, modular
+from sempre.engine import standing
+from sempre.kernel import compiled
+from sempre.maintain import auto, modular, seminaive
 from sempre.maintain.auto import Chosen, Cost
 from sempre.maintain.ranked import Ranked
 from sempre.maintain.strategy import Abandoned
@@ -151,8 +153,6 @@ def test_a_guard_stops_a_long_round_in_its_middle(monkeypatch: pytest.MonkeyPatc
 
 def test_fronts_that_shrink_have_little_to_come_and_others_have_much() -> None:
     with database() as db:
-        from sempre.engine import standing
-
         work = standing(engine_of(db), engine_of(db).snapshot)
         shrinking, growing = (auto._Guard(work, 1_000_000, 10.0, 0.0) for _ in range(2))
         for front in (1_000, 100, 10):
@@ -161,3 +161,26 @@ def test_fronts_that_shrink_have_little_to_come_and_others_have_much() -> None:
             growing(1, front)
         assert shrinking._rest() < 0.01
         assert growing._rest() > 2
+
+
+@pytest.mark.parametrize(("facts", "way"), [(0, "ranked"), (1 << 16, "dredc")])
+def test_a_short_end_of_a_large_stratum_is_not_walked(facts: int, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is walked has no ranks, so it takes a long chain to be worth it once there are many facts."""
+    compiled.load(wait=True)
+    monkeypatch.setattr(seminaive, "WALK_FACTS", facts)
+    chain = ".decl e(x: number, y: number) .decl r(x: number) r(0). r(y) :- r(x), e(x, y)."
+    with sempre.Database(sempre.Program(chain), modules="off") as db:
+        db.materialise({"e": [(n, n + 1) for n in range(20)]})
+        assert chosen(db).way == way
+        db.apply(delete={"e": [(10, 11)]})
+        assert db.verify().ok
+
+
+def test_counters_that_take_longer_than_a_run_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    with database() as db:
+        guard = auto._Guard(standing(engine_of(db), engine_of(db).snapshot), 1_000, 0.01, 0.0)
+        monkeypatch.setattr(auto, "TIME_SHARE", 0.3)
+        monkeypatch.setattr(auto, "TIME_MOMENT", 0.0)
+        guard._began -= 1.0
+        with pytest.raises(Abandoned, match="for counters"):
+            guard.look()
