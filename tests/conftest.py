@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import HealthCheck, settings
+
+# A shell that runs the tests in the background ignores Ctrl-C for them, and for all that they start. Tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "sempre",

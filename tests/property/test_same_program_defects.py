@@ -24,17 +24,6 @@ Patches = list[tuple[Any, str, Any]]
 CASES = 40
 
 
-def memories_of_other_modules() -> Patches:
-    """Counters of a whole stratum are taken for those beside a module."""
-    real = digests.memory_digest
-
-    def digest(engine: Engine, stratum: Any) -> str:
-        with mock.patch.object(engine, "modules", {}):
-            return real(engine, stratum)
-
-    return [(keeper, "memory_digest", digest)]
-
-
 def memories_of_any_strategy() -> Patches:
     return [(keeper, "memory_digest", lambda engine, stratum: digests.stratum_key(stratum))]
 
@@ -124,7 +113,6 @@ def memories_with_old_codes() -> Patches:
 
 
 DEFECTS: dict[Callable[[], Patches], str] = {
-    memories_of_other_modules: "closures",
     memories_of_any_strategy: "generic",
     rules_without_multiplicity: "generic",
     facts_that_were_put_off: "successors",
