@@ -67,7 +67,7 @@ def test_rows_of_a_common_key_are_in_several_tasks(spark: SparkSession) -> None:
 def test_a_sample_finds_what_is_common(spark: SparkSession) -> None:
     rules = ".decl e(x: symbol, y: number)\n.decl p(y: number)\np(y) :- e(_, y)."
     with sempre.Database(rules, spark=spark, place="cluster") as db:
-        hub_df = spark.range(60_000).selectExpr("cast(id as string)", "if(id % 3 = 0, 7, 100 + id)")
+        hub_df = spark.range(60_000).selectExpr("cast(id as string) as x", "if(id % 3 = 0, 7, 100 + id) as y")
         db.apply(insert={"e": hub_df})
         assert db._cluster is not None
         version: Any = db._engine.snapshot.versions["e"]
