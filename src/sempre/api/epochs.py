@@ -224,8 +224,9 @@ class Epochs:
 
     @property
     def _is_local(self) -> bool:
-        """Whether all rows are in the driver: then a question can have values of its own."""
-        return self._cluster is None
+        """Whether all rows are in the driver, and numbered: then a question can have values of its own."""
+        engine = self._engine
+        return self._cluster is None and (not isinstance(engine, Engine) or engine.branch is not None)
 
     def _jobs(self) -> int:
         """How many Spark jobs there have been."""

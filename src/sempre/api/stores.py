@@ -69,6 +69,9 @@ def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> 
         except BaseException:
             keeper.close()
             raise
+        if keeper.manifest is not None and keeper.manifest.parts:
+            # Tables hold plain values, which get their numbers when they are first read: a question has to see these.
+            engine.branch = None
     engine.journal = keeper
     if found:
         _migrate(database, keeper)

@@ -191,7 +191,9 @@ class Keeper:
 
         stored = manifest.parts[set_]
         parts = [(opened(name), tuple(map(opened, gone))) for name, gone in stored.tables]
-        return self._tables.assembled(relation, parts, stored.rows)
+        version = self._tables.assembled(relation, parts, stored.rows)
+        self._backend.values.keep()  # what was numbered just now belongs to a state that is committed
+        return version
 
     def search(self, name: str, selection: Selection, snapshot: Snapshot) -> RowSet | None:
         """The selected rows of a relation that has not been read, if looking through its files is quicker than that.
