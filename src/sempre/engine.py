@@ -205,10 +205,12 @@ class Engine:
         """
         if self.branch is None:
             return self
+        # The snapshot first: a branch that is made later has all its values, whatever is committed meanwhile.
+        snapshot = self._snapshot
         made = Engine(
             self.program, self.branch(), self.strategy, self.progress, self.modules, self.debug, self.deferred
         )  # fmt: skip
-        made._snapshot = self._snapshot
+        made._snapshot = snapshot
         return made
 
     def version(self, name: str, snapshot: Snapshot | None = None) -> Version:

@@ -304,7 +304,9 @@ class Database(Epochs):
             raise self._unknown(atom.relation)
         relation = self.program.relations[atom.relation]
         self._materialized()
-        return answer(atom, relation, partial(find, self, relation.name), self._encode_constants, self._decoder)
+        # One state for all of it: a constant that is unknown now must not be found among values that come meanwhile.
+        rows_of = partial(find, self, self._engine.snapshot, relation.name)
+        return answer(atom, relation, rows_of, self._encode_constants, self._decoder)
 
     def verify(self) -> Verification:
         """Compare facts and counters with a run from scratch; `.ok`, or `.differences` with what is wrong."""

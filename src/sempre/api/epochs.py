@@ -288,10 +288,11 @@ class Epochs:
         """Who decides what of an input stays on the cluster, if anything can."""
         return self._intake.staying()
 
-    def _version(self, name: str) -> Any:
+    def _version(self, name: str, snapshot: Snapshot | None = None) -> Any:
         self._open()
         engine = self._engine
-        return engine.version(name) if isinstance(engine, Engine) else engine.snapshot.versions[name]
+        snapshot = snapshot or engine.snapshot
+        return engine.version(name, snapshot) if isinstance(engine, Engine) else snapshot.versions[name]
 
     def _contains(self, relation: Relation, row: object) -> bool:
         return contains(self, self._version, relation, row)

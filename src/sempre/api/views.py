@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import Relation
 from sempre.diagnostics import DataError
+from sempre.engine import Snapshot
 from sempre.ingest import encode_rows
 from sempre.kernel.select import Selection
 from sempre.plan.backend import CLUSTER
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 def contains(database: Epochs, version_of: Callable[[str], Any], relation: Relation, row: object) -> bool:
     """Whether a relation has a row, in the version that is asked for; what cannot be a row of it is not there."""
     backend = database._backend
+    version = version_of(relation.name)  # first: a value that is numbered later is in none of its rows
     try:
         columns, size = encode_rows(relation, [row], database._values_to_ask(), database.program.checked.types)
     except DataError:
         return False
-    version = version_of(relation.name)
     rows = backend.rows(relation.name, columns, size)
     place = version.place
     if place == "driver":
@@ -35,13 +36,13 @@ def contains(database: Epochs, version_of: Callable[[str], Any], relation: Relat
     return len(places.backends[place].intersection(places.bring_rows(relation.name, rows, place), version)) > 0
 
 
-def find(database: Epochs, name: str, selection: Selection) -> Any:
-    """The selected rows; from the store's files, where the relation has not been read yet."""
+def find(database: Epochs, snapshot: Snapshot, name: str, selection: Selection) -> Any:
+    """The selected rows of a state; from the store's files, where the relation has not been read yet."""
     keeper = database._keeper
-    found = keeper.search(name, selection, database._engine.snapshot) if keeper else None
+    found = keeper.search(name, selection, snapshot) if keeper else None
     if found is not None:
         return found
-    version = database._version(name)
+    version = database._version(name, snapshot)
     if version.place == CLUSTER:
         from sempre.spark.cluster.outgoing import selected
 

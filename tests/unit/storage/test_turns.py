@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -317,3 +318,30 @@ def test_what_a_question_was_told_on_demand_is_not_told_to_others() -> None:
         assert db.whatif(insert={"at": [(3,)]}).added["between"].to_pylist() == [{"x": 1, "y": 3}]
         db.apply(insert={"at": [(9,)]})
         assert sorted(db["between"]) == [(1, 9)]
+
+
+def test_an_epoch_that_is_committed_while_a_question_is_asked_is_not_mistaken_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with sempre.Database(".decl e(x: symbol)\n.decl p(x: symbol)\np(x) :- e(x).\n") as db:
+        db.apply(insert={"e": [("a",)]})
+        engine = db._stratified("it")
+        fresh = (f"n{i}" for i in range(10))
+
+        def overtaken(make: Callable[[], Any]) -> Callable[[], Any]:
+            """As `make`, and then another thread would commit."""
+
+            def made() -> Any:
+                values = make()
+                db.apply(insert={"e": [(next(fresh),)]})
+                return values
+
+            return made
+
+        assert engine.branch is not None
+        monkeypatch.setattr(engine, "branch", overtaken(engine.branch))
+        assert db.whatif(insert={"e": [("w",)]}).added["p"].to_pylist() == [{"x": "w"}]
+        monkeypatch.setattr(db, "_values_to_ask", overtaken(db._values_to_ask))
+        assert db.query('p("nobody")').num_rows == 0
+        assert ("no one",) not in db["p"]
+        assert len(db["p"]) == 4
