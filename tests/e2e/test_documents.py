@@ -1,4 +1,4 @@
-"""The examples in the documents do what they show.
+"""The examples in the documents do what they show, and the site leaves no page out.
 
 Blocks marked `run` after their language are run, those of one document in one folder, one after the other:
 
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import sempre
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("README.md", "docs/language.md", "docs/updates.md", "docs/modules.md", "docs/active.md", "docs/store.md")
@@ -66,3 +68,11 @@ def test_examples(document: str, folder: Path) -> None:
             run_console(text, folder)
         else:
             exec(compile(text, document, "exec"), names)  # the document's own text
+
+
+def test_every_page_is_on_the_site_and_every_public_name_on_the_page_of_python() -> None:
+    site = (ROOT / "mkdocs.yml").read_text("utf-8")
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert pages | {"index.md"} == set(re.findall(r"[\w/-]+\.md", site.partition("\nnav:")[2]))
+    shown = re.findall(r"^::: sempre\.(\w+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), re.MULTILINE)
+    assert set(shown) == set(sempre.__all__) - {"__version__"}
