@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 import sempre
-from sempre.active.engine import ActiveEngine
+from sempre.active.active_engine import ActiveEngine
 from sempre.api import peak_rss
 
 PROGRAM = Path(__file__).parent / "programs" / "watch.dl"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sempre.active.engine import ActiveEngine
+from sempre.active.active_engine import ActiveEngine
 from sempre.active.timeline import Timeline
 from sempre.api import Program
 from sempre.backends.local import LocalBackend
@@ -24,7 +24,7 @@ from tests.rows import plain
 class Subject:
     """An active engine that takes and gives plain rows."""
 
-    def __init__(self, program: s.Program, limit: int = 200) -> None:
+    def __init__(self, program: s.ParsedProgram, limit: int = 200) -> None:
         self.program = close_equivalences(Program(to_text(program)).checked)
         self.backend = LocalBackend(self.program, 1)
         self.decoder = Decoder(self.backend.values, self.program.types)

@@ -31,7 +31,7 @@ FORGETTING = ("recompute", "dred", "bf")
 Changes = tuple[Facts, Facts]  # (insert, delete); deletions come first
 
 
-def database(program: s.Program, strategy: str, **options: Any) -> sempre.Database:
+def database(program: s.ParsedProgram, strategy: str, **options: Any) -> sempre.Database:
     """A new database for the program."""
     db = sempre.Database(sempre.Program(to_text(program)), strategy=strategy, **options)
     engine_of(db).debug = True
@@ -48,7 +48,7 @@ def unhurried() -> Iterator[None]:
 class Truth:
     """What the oracle has after an epoch; counters when they are asked for."""
 
-    def __init__(self, program: s.Program, explicit: Facts) -> None:
+    def __init__(self, program: s.ParsedProgram, explicit: Facts) -> None:
         self.program = program
         self.explicit = explicit
         self.facts = materialize(program, explicit)
@@ -62,7 +62,7 @@ class Truth:
         return iterations_of(self.program, self.explicit)
 
 
-def truths(program: s.Program, epochs: list[Changes]) -> list[Truth]:
+def truths(program: s.ParsedProgram, epochs: list[Changes]) -> list[Truth]:
     """The oracle at the start and after every epoch."""
     explicit = explicit_facts(program)
     found = [Truth(program, explicit)]
@@ -73,7 +73,7 @@ def truths(program: s.Program, epochs: list[Changes]) -> list[Truth]:
 
 
 def check_epochs(
-    program: s.Program,
+    program: s.ParsedProgram,
     epochs: list[Changes],
     strategy: str,
     expected: list[Truth] | None = None,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import sempre
-from sempre.active.engine import ActiveEngine
-from sempre.active.session import Session
+from sempre.active.active_engine import ActiveEngine
+from sempre.active.background import Session
 from sempre.engine import Engine
 from sempre.storage.keeper import Keeper
 
 if TYPE_CHECKING:  # there are tests without Spark
-    from sempre.spark.cluster.backend import SparkBackend
+    from sempre.spark.cluster.spark_backend import SparkBackend
     from sempre.spark.sources import Inputs
 
 

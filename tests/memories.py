@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 import sempre
 from sempre.analysis.model import CheckedProgram, Stratum
-from sempre.engine import standing
-from sempre.maintain.auto import Chosen
+from sempre.engine import standing_work
+from sempre.maintain.auto import ChosenStrategy
 from sempre.maintain.dredc import Counters, count_recursive
 from sempre.maintain.iterations import Levels
-from sempre.maintain.modular import Exchange, Partitioned
+from sempre.maintain.modular import Exchange, PartitionedMemory
 from sempre.maintain.ranked import Ranks, tight_instances
-from sempre.maintain.states import Below
-from sempre.maintain.strategy import Deferred
+from sempre.maintain.states import LowerStrata
+from sempre.maintain.strategy import DeferredMemory
 from tests.inside import engine_of
 from tests.oracle.counters import Counts
 from tests.oracle.naive import Facts
@@ -56,10 +56,10 @@ def check_memories(db: sempre.Database, truth: Truth, where: str) -> int:
     strata = [stratum for stratum in strata if versions[stratum.relations[0]].place == main]
     compared = 0
     for stratum in strata:
-        memory = Deferred.settled(memories[stratum.index])
-        if isinstance(memory, Chosen):
+        memory = DeferredMemory.settled(memories[stratum.index])
+        if isinstance(memory, ChosenStrategy):
             memory = memory.memory
-        if isinstance(memory, Partitioned):
+        if isinstance(memory, PartitionedMemory):
             compared += _check_partitioned(db, memory, stratum, truth, where)
             continue
         if isinstance(memory, Ranks):
@@ -74,14 +74,16 @@ def check_memories(db: sempre.Database, truth: Truth, where: str) -> int:
     return compared
 
 
-def _check_partitioned(db: sempre.Database, memory: Partitioned, stratum: Stratum, truth: Truth, where: str) -> int:
+def _check_partitioned(
+    db: sempre.Database, memory: PartitionedMemory, stratum: Stratum, truth: Truth, where: str
+) -> int:
     """`nonrec` is as without modules; `rec` has only what rules outside of the modules derive."""
     if memory.counters is None:
         return 0
-    work = standing(engine_of(db), engine_of(db).snapshot)
+    work = standing_work(engine_of(db), engine_of(db).snapshot)
     generic = Exchange(work, stratum, memory.modules).generic
     own = {name: work.new[name] for name in stratum.relations}
-    again = count_recursive(work, generic, own, Below(work, generic), old=False)
+    again = count_recursive(work, generic, own, LowerStrata(work, generic), old=False)
     for name in stratum.relations:
         nonrec = numbers(db, name, memory.counters.nonrec[name].entries())
         expected = {row: n for row, (n, _) in truth.instances[name].items() if n}
@@ -95,7 +97,7 @@ def _check_ranks(db: sempre.Database, memory: Ranks, stratum: Stratum, result: F
     """Every fact has a rank, nothing else does, and ranks ground every fact."""
     if not stratum.recursive:
         return 0
-    work = standing(engine_of(db), engine_of(db).snapshot)
+    work = standing_work(engine_of(db), engine_of(db).snapshot)
     ranks, tight = memory.maps(work.backend, work.old)
     counted, ungrounded = tight_instances(work, stratum, ranks)
     for name in stratum.relations:
@@ -159,9 +161,9 @@ def everything(db: sempre.Database) -> dict[str, dict[str, Any]]:
     facts = {name: {tuple(map(plain, row)) for row in db[name]} for name in db}
     state: dict[str, dict[str, Any]] = {"": facts}
     for stratum in engine_of(db).program.strata:
-        memory = Deferred.settled(engine_of(db).snapshot.memories.get(stratum.index))
-        inner = memory.memory if isinstance(memory, Chosen) else memory
-        if memory is not None and not (isinstance(inner, Partitioned) and inner.counters is None):
+        memory = DeferredMemory.settled(engine_of(db).snapshot.memories.get(stratum.index))
+        inner = memory.memory if isinstance(memory, ChosenStrategy) else memory
+        if memory is not None and not (isinstance(inner, PartitionedMemory) and inner.counters is None):
             counters = {key: n for name in stratum.relations for key, n in _counters(db, memory, name) if n}
             state[", ".join((*stratum.relations, *_modules(memory)))] = counters
     return state
@@ -169,15 +171,15 @@ def everything(db: sempre.Database) -> dict[str, dict[str, Any]]:
 
 def _modules(memory: Any) -> list[str]:
     """The modules that a stratum was given, by its sizes at the time: counters are those of a partition."""
-    if isinstance(memory, Chosen):
+    if isinstance(memory, ChosenStrategy):
         memory = memory.memory
-    return [str(module) for module in memory.modules] if isinstance(memory, Partitioned) else []
+    return [str(module) for module in memory.modules] if isinstance(memory, PartitionedMemory) else []
 
 
 def _counters(db: sempre.Database, memory: Any, name: str) -> Iterator[tuple[str, Numbers]]:
-    if isinstance(memory, Chosen):
+    if isinstance(memory, ChosenStrategy):
         memory = memory.memory
-    if isinstance(memory, Partitioned):
+    if isinstance(memory, PartitionedMemory):
         memory = memory.counters
     if memory is None or isinstance(memory, Ranks):
         return  # ranks depend on history: what they must do is checked after every epoch

@@ -14,7 +14,7 @@ from make_facts import topology
 
 from sempre import Program
 from sempre.diagnostics import DataError
-from sempre.network.run import make_network
+from sempre.network.assembly import make_network
 from sempre.network.simulate import Burst, Rounds
 
 NAMES = ("Arpanet196912", "Cesnet1993", "Amres", "Nsfnet", "Abilene", "Geant2012", "Garr201003", "Dfn")

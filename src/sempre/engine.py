@@ -20,16 +20,16 @@ from sempre.maintain.planning import Plans
 from sempre.maintain.recompute import Recompute, materialize
 from sempre.maintain.registry import STRATEGIES
 from sempre.maintain.sequence import Sequence
-from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work, again
+from sempre.maintain.strategy import Change, DeferredMemory, Outcome, Strategy, Work, as_update
 from sempre.modules.sequences import shown
 from sempre.modules.spec import Module
-from sempre.places import Places, TooLarge, take
+from sempre.places import Places, PlaceTooSmall, take
 from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
-from sempre.plan.faults import limited
+from sempre.plan.faults import limit_errors
 from sempre.plan.ops import Neighbors, relations_of
 
 # A stratum on the cluster that reads no more rows than this costs about as much as one job, whatever is done with it.
-FEW_ROWS = 1_000_000
+ONE_PASS_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Pending:
 
 @dataclass(slots=True)
 class Engine:
-    """Keeps the relations of a program on a backend, or, with `several`, on whichever place suits a stratum.
+    """Keeps the relations of a program on a backend, or, with `given_places`, on whichever place suits a stratum.
 
     `modules` are evaluated by algorithms of their own. Rules in `deferred` are not evaluated at all until `version` is
     asked for their relation. `branch` makes a backend for questions, where they need not wait for an epoch under way.
@@ -163,13 +163,13 @@ class Engine:
     debug: bool = False
     deferred: Mapping[str, NormalRule] = field(default_factory=dict)
     journal: Journal | None = None
-    several: Places | None = None
+    given_places: Places | None = None
     branch: Callable[[], Backend] | None = None
     places: Places = field(init=False)
     _snapshot: Snapshot = field(init=False)
 
     def __post_init__(self) -> None:
-        self.places = self.several or Places(self.program, {self.backend.place: self.backend})
+        self.places = self.given_places or Places(self.program, {self.backend.place: self.backend})
         self._snapshot = self._blank(-1, {})
 
     @property
@@ -228,7 +228,7 @@ class Engine:
         known = {read: self.places.bring(read, snapshot.versions[read], at) for read in relations_of(rule.body)}
         explicit = {name: self.places.bring(name, snapshot.explicit[name], at)}
         work = Work(self.program, self.backend, self.plans, {}, explicit, explicit, {}, _no_round, known)
-        with limited(self.program, (rule,)):
+        with limit_errors(self.program, (rule,)):
             return materialize(work, Stratum(-1, (name,), (rule,), ())).versions[name]
 
     def apply(
@@ -394,10 +394,10 @@ class Engine:
             guard = observer if larger is None else places.guard(stratum, epoch, observer)
             work = places.at(epoch, place, stratum, guard)
             try:
-                with limited(self.program, (*stratum.nonrecursive, *stratum.recursive)):
+                with limit_errors(self.program, (*stratum.nonrecursive, *stratum.recursive)):
                     outcome = self._run(work, stratum, before, home in (None, place))
                 break
-            except TooLarge as reason:
+            except PlaceTooSmall as reason:
                 assert larger is not None
                 epoch.notes.append(f"{shown(stratum.relations)} again on the {larger}: {reason}")
                 place = larger
@@ -413,14 +413,14 @@ class Engine:
         if closer is not None and place == CLUSTER and strategy.forgetful and fresh:
             closed = closer(work, stratum)
             if closed is not None:
-                return closed if before.blank else again(work, stratum, closed)
+                return closed if before.blank else as_update(work, stratum, closed)
             if not before.blank and not stratum.recursive and _reads_few(work, stratum):
-                return again(work, stratum, Recompute().bootstrap(work, stratum))
+                return as_update(work, stratum, Recompute().bootstrap(work, stratum))
         if before.blank:
             return strategy.bootstrap(work, stratum)
         if stayed:
-            return strategy.update(work, stratum, Deferred.settled(before.memories.get(stratum.index)))
-        return again(work, stratum, strategy.bootstrap(work, stratum))
+            return strategy.update(work, stratum, DeferredMemory.settled(before.memories.get(stratum.index)))
+        return as_update(work, stratum, strategy.bootstrap(work, stratum))
 
     def strategy_of(self, stratum: Stratum, place: str = DRIVER) -> Strategy:
         """The chosen strategy; strata with aggregates in heads have only two ways, neighbors one.
@@ -477,10 +477,10 @@ class Engine:
 
 def _reads_few(work: Work, stratum: Stratum) -> bool:
     read = set(stratum.relations).union(*(relations_of(rule.body) for rule in stratum.nonrecursive))
-    return sum(len(work.new[name] if name in work.new else work.old[name]) for name in read) <= FEW_ROWS
+    return sum(len(work.new[name] if name in work.new else work.old[name]) for name in read) <= ONE_PASS_ROWS
 
 
-def standing(engine: Engine, snapshot: Snapshot) -> Work:
+def standing_work(engine: Engine, snapshot: Snapshot) -> Work:
     """An epoch in which nothing changes."""
     versions, explicit = dict(snapshot.versions), snapshot.explicit
     return Work(
@@ -488,10 +488,10 @@ def standing(engine: Engine, snapshot: Snapshot) -> Work:
     )
 
 
-def standing_at(engine: Engine, snapshot: Snapshot, stratum: Stratum) -> Work:
+def standing_work_at(engine: Engine, snapshot: Snapshot, stratum: Stratum) -> Work:
     """An epoch in which nothing changes, for one stratum, where that is."""
     return engine.places.at(
-        standing(engine, snapshot), snapshot.versions[stratum.relations[0]].place, stratum, _no_round
+        standing_work(engine, snapshot), snapshot.versions[stratum.relations[0]].place, stratum, _no_round
     )
 
 
@@ -508,6 +508,6 @@ __all__ = [
     "Progress",
     "Snapshot",
     "StratumReport",
-    "standing",
-    "standing_at",
+    "standing_work",
+    "standing_work_at",
 ]

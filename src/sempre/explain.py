@@ -12,7 +12,7 @@ from sempre.plan.ops import (
     Distinct,
     Either,
     Filter,
-    Lower,
+    LowerRank,
     Pivot,
     Probe,
     RankOf,
@@ -95,7 +95,7 @@ def step_lines(step: Step, program: CheckedProgram) -> list[str]:
         return [f"take {step.unpack.record.name} apart as [{fields}]"]
     if isinstance(step, RankOf):
         return [f"let {step.var.name} = the rank of {step.atom.relation}"]
-    if isinstance(step, Lower):
+    if isinstance(step, LowerRank):
         return [f"keep where {step.atom.relation} ranks lower"]
     if isinstance(step, Distinct):
         return ["keep each binding once"]

@@ -18,8 +18,8 @@ from sempre.analysis.model import Kind, Relation, Type
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.files.columns import is_by_position
 from sempre.files.instants import Unsuited, whole_numbers
-from sempre.files.interned import codes_of
-from sempre.files.matching import BY_NAME, Taking, matched
+from sempre.files.matching import BY_NAME, ColumnChoice, matched
+from sempre.files.record_codes import codes_of
 from sempre.files.records import RecordError, parse_record
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, float_codes
@@ -34,13 +34,13 @@ INTEGER_RANGES = {Kind.NUMBER: (-(1 << 63), (1 << 63) - 1), Kind.UNSIGNED: (0, (
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Rows of one relation, some of them `here`, as a table, and some kept elsewhere; either may be missing.
+    """Rows of one relation, some of them in the driver, as a table, and some on the cluster; either may be missing.
 
-    `by_position`: the columns of what is kept elsewhere were taken by position.
+    `by_position`: the columns of what is on the cluster were taken by position.
     """
 
-    here: Any = None
-    there: Rows | None = None
+    in_driver: Any = None
+    on_cluster: Rows | None = None
     by_position: bool = False
 
 
@@ -49,14 +49,14 @@ IN_PYTHON = ("sempre.by_position(...)", 'sempre.by_name(..., extra="ignore")')
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenRows:
     """Rows, and how their columns are to be found."""
 
     rows: Any
-    taking: Taking
+    taking: ColumnChoice
 
 
-def by_position(rows: Any) -> Given:
+def by_position(rows: Any) -> GivenRows:
     """Rows whose columns are taken in the order they have, whatever their names are.
 
     Parameters
@@ -68,10 +68,10 @@ def by_position(rows: Any) -> Given:
     >>> by_position(pa.table({"from": ["a"], "to": ["b"]})).taking.by_position
     True
     """
-    return Given(rows, Taking(by_position=True, requests=IN_PYTHON))
+    return GivenRows(rows, ColumnChoice(by_position=True, requests=IN_PYTHON))
 
 
-def by_name(rows: Any, *, extra: str = "error") -> Given:
+def by_name(rows: Any, *, extra: str = "error") -> GivenRows:
     """Rows whose columns are taken by name, as they always are; `extra="ignore"` leaves out those of other names.
 
     Parameters
@@ -83,12 +83,12 @@ def by_name(rows: Any, *, extra: str = "error") -> Given:
     """
     if extra not in ("error", "ignore"):
         raise DataError(f"`extra` is error or ignore, not {extra!r}")
-    return Given(rows, Taking(extra=extra == "ignore", requests=IN_PYTHON))
+    return GivenRows(rows, ColumnChoice(extra=extra == "ignore", requests=IN_PYTHON))
 
 
-def split_given(rows: Any) -> tuple[Any, Taking]:
+def split_given(rows: Any) -> tuple[Any, ColumnChoice]:
     """Rows, and how their columns are to be found."""
-    return (rows.rows, rows.taking) if isinstance(rows, Given) else (rows, Taking(requests=IN_PYTHON))
+    return (rows.rows, rows.taking) if isinstance(rows, GivenRows) else (rows, ColumnChoice(requests=IN_PYTHON))
 
 
 def encode_rows(
@@ -138,7 +138,7 @@ class _Encoder:
         relation: Relation,
         values: Values,
         types: Mapping[str, Type],
-        taking: Taking = BY_NAME,
+        taking: ColumnChoice = BY_NAME,
         noted: set[str] | None = None,
     ) -> None:
         self._relation = relation

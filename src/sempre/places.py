@@ -30,7 +30,7 @@ RETURN_SHARE = 0.25
 Closer = Callable[[Work, Stratum], "Outcome | None"]
 
 
-class TooLarge(Exception):
+class PlaceTooSmall(Exception):
     """A stratum has outgrown the place it runs on."""
 
 
@@ -137,7 +137,7 @@ class Places:
         return sum(self.bytes_of(name, size) for name, size in rows)
 
     def guard(self, stratum: Stratum, epoch: Work, observe: Callable[[int, int], None]) -> Callable[[int, int], None]:
-        """Watches the rounds of a stratum in the driver; raises `TooLarge` when they exceed the budget."""
+        """Watches the rounds of a stratum in the driver; raises `PlaceTooSmall` when they exceed the budget."""
         widest = max(max(1, self._program.relations[name].arity) for name in stratum.relations)
         taken = self.estimate(stratum, sizes(epoch, stratum))
 
@@ -146,7 +146,7 @@ class Places:
             observe(round_, facts)
             taken += facts * widest * VALUE_BYTES
             if taken > self.budget:
-                raise TooLarge(f"about {taken:,} bytes after {round_} rounds, and the budget is {self.budget:,}")
+                raise PlaceTooSmall(f"about {taken:,} bytes after {round_} rounds, and the budget is {self.budget:,}")
 
         return watch
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.files.arrays import bytes_to_arrow, to_arrow
-from sempre.files.interned import texts_of
+from sempre.files.record_codes import texts_of
 from sempre.files.records import Value
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, floats_of
@@ -20,7 +20,7 @@ BULK_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class RelationShape:
     """How rows of one relation are shown: see `sempre.plan.backend.Shape`."""
 
     relation: Relation

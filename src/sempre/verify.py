@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sempre.active.engine import ActiveEngine
+from sempre.active.active_engine import ActiveEngine
 from sempre.analysis.model import Kind, Relation, Stratum
-from sempre.engine import Engine, standing
+from sempre.engine import Engine, standing_work
 from sempre.maintain.memory import how_many
 from sempre.maintain.recompute import Recompute
 from sempre.maintain.sequence import Sequence
-from sempre.maintain.strategy import Change, Deferred, Outcome, Strategy, Work
+from sempre.maintain.strategy import Change, DeferredMemory, Outcome, Strategy, Work
 from sempre.modules.spec import Module
 from sempre.plan.backend import DRIVER, Counted, Rows, Version
 from sempre.plan.ops import Neighbors
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Facts that a message shows.
-EXAMPLES = 3
+SHOWN_DIFFERENCES = 3
 
 
 @dataclass(frozen=True)
@@ -191,9 +191,9 @@ class _Comparison:
         # What is evaluated on demand is compared where somebody has asked for it.
         for name, version in list(snapshot.demanded.items()):
             self._facts(name, version, again.version(name))
-        work = standing(again, again.snapshot)
+        work = standing_work(again, again.snapshot)
         for stratum in engine.program.strata:
-            memory = Deferred.settled(snapshot.memories.get(stratum.index))
+            memory = DeferredMemory.settled(snapshot.memories.get(stratum.index))
             if elsewhere & set(stratum.relations):
                 continue  # its counters are of another place
             if memory is not None:
@@ -253,7 +253,7 @@ class _Comparison:
     def _examples(self, name: str, rows: Rows) -> list[tuple[Any, ...]]:
         """The first few rows."""
         declared = self._engine.program.relations[name]
-        columns, size = [column[:EXAMPLES] for column in rows.columns()], min(len(rows), EXAMPLES)
+        columns, size = [column[:SHOWN_DIFFERENCES] for column in rows.columns()], min(len(rows), SHOWN_DIFFERENCES)
         return list(self._decoder.tuples(declared, columns, size))
 
     def _decoded(self, name: str, counted: Counted) -> dict[tuple[Any, ...], int]:

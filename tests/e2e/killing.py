@@ -24,7 +24,7 @@ import sempre
 import sempre.storage.keeper
 import sempre.verify
 from sempre.api.stores import check_files, vacuum
-from sempre.storage import blocks, pieces
+from sempre.storage import parquet_blocks, pieces
 from sempre.storage.store import Store
 from tests.disks import KillingDisk
 
@@ -126,7 +126,7 @@ def tell(out: int, text: str) -> None:
 
 def main(folder: Path, seed: int, first: int, kills: int) -> None:
     # Small pieces, so that segments and merges happen all the time.
-    blocks.SHARED_ROWS = 12
+    parquet_blocks.SHARED_ROWS = 12
     pieces.MERGED_PIECES = 3
     acknowledged, killed, last, store = -1, 0, first, 0
     while killed < kills:

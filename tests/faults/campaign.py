@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM
 
-from sempre.storage import blocks, pieces
+from sempre.storage import parquet_blocks, pieces
 from tests.e2e.killing import in_child
 from tests.faults.damage import damages
 from tests.faults.deaths import deaths
@@ -27,7 +27,10 @@ from tests.faults.disks import full_disks
 from tests.faults.interrupts import Interrupts
 
 # Loaded once, before the first fork: a child that is to be killed must not spend its life on imports.
-EARLY = ("pandas", "pyarrow.compute", "pyarrow.parquet", "sempre.cli.stores", "sempre.storage.keeper", "sempre.verify")
+EARLY = (
+    *("pandas", "pyarrow.compute", "pyarrow.parquet"),
+    *("sempre.cli.store_commands", "sempre.storage.keeper", "sempre.verify"),
+)
 for name in EARLY:
     with suppress(ImportError):  # there need not be pandas
         import_module(name)
@@ -79,7 +82,7 @@ def campaign(folder: Path, seed: int, seconds: float, names: list[str], say: Cal
 
 def _one_kind(name: str, folder: Path, seed: int, until: float, out: int) -> None:
     # Small pieces, so that segments and merges happen all the time.
-    blocks.SHARED_ROWS = 12
+    parquet_blocks.SHARED_ROWS = 12
     pieces.MERGED_PIECES = 3
     try:
         counts = KINDS[name].run(folder, random.Random(f"{name} {seed}"), until)

@@ -45,7 +45,7 @@ class Run:
         return self.numbers[min(cycle, self.cycles)]
 
 
-def halves(program: s.Program) -> tuple[Clauses, Clauses]:
+def halves(program: s.ParsedProgram) -> tuple[Clauses, Clauses]:
     """The rules that add and those that delete, the latter as if they added."""
     inline = {item.name for item in program.items if isinstance(item, s.RelationDecl) and "inline" in item.qualifiers}
     adding: list[s.Item] = []
@@ -63,15 +63,15 @@ def halves(program: s.Program) -> tuple[Clauses, Clauses]:
                 deleting.append(item)
         if minus:
             deleting.append(replace(item, heads=minus))
-    return clauses_of(s.Program(tuple(adding))), clauses_of(s.Program(tuple(deleting)))
+    return clauses_of(s.ParsedProgram(tuple(adding))), clauses_of(s.ParsedProgram(tuple(deleting)))
 
 
-def own_facts(program: s.Program) -> Facts:
+def own_facts(program: s.ParsedProgram) -> Facts:
     """The facts that the program itself states."""
     return {name: set(rows) for name, rows in halves(program)[0].facts.items()}
 
 
-def run(program: s.Program, explicit: Facts, limit: int = 200) -> Run:
+def run(program: s.ParsedProgram, explicit: Facts, limit: int = 200) -> Run:
     """The run on exactly these input facts."""
     adding, deleting = halves(program)
     names = [name for name in adding.schema.columns if name not in adding.schema.inline]

@@ -123,7 +123,7 @@ class Clauses:
 
 
 @lru_cache(maxsize=256)
-def clauses_of(program: s.Program) -> Clauses:
+def clauses_of(program: s.ParsedProgram) -> Clauses:
     """The clauses of all relations that are not inline, and the program's facts."""
     schema = schema_of(program)
     rules: list[Clause] = []
@@ -142,7 +142,7 @@ def clauses_of(program: s.Program) -> Clauses:
     return Clauses(schema, tuple(rules), facts)
 
 
-def _expand(program: s.Program, schema: Schema, head: s.Atom, body: s.Formula) -> Iterator[Clause]:
+def _expand(program: s.ParsedProgram, schema: Schema, head: s.Atom, body: s.Formula) -> Iterator[Clause]:
     fresh = itertools.count()
     body = _own_targets(_name_wildcards(_inline(program, schema, body, fresh), fresh), fresh)
     head = _own_targets(_name_wildcards(_inline(program, schema, head, fresh), fresh), fresh)  # aggregates in the head
@@ -199,7 +199,7 @@ def _own_targets(body: Node, fresh: Iterator[int]) -> Node:
     return renamed
 
 
-def _inline(program: s.Program, schema: Schema, body: Node, fresh: Iterator[int]) -> Node:
+def _inline(program: s.ParsedProgram, schema: Schema, body: Node, fresh: Iterator[int]) -> Node:
     """`body` with each atom of an inline relation replaced by the bodies of its rules."""
 
     def visit(node: Any) -> Any:
@@ -226,7 +226,7 @@ def _inline(program: s.Program, schema: Schema, body: Node, fresh: Iterator[int]
     return replaced
 
 
-def _definition(program: s.Program, relation: str) -> list[tuple[s.Rule, s.Atom]]:
+def _definition(program: s.ParsedProgram, relation: str) -> list[tuple[s.Rule, s.Atom]]:
     return [(rule, head.atom) for rule in program.rules() for head in rule.heads if head.atom.relation == relation]
 
 

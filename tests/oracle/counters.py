@@ -21,7 +21,7 @@ from tests.oracle.values import Row
 Counts = dict[str, dict[Row, tuple[int, int]]]
 
 
-def instances(program: s.Program, explicit: Facts, result: Facts) -> Counts:
+def instances(program: s.ParsedProgram, explicit: Facts, result: Facts) -> Counts:
     """Per fact of `result`, (nonrec, rec): instances of nonrecursive and of recursive rules that derive it.
 
     A rule is recursive when a positive atom of its body, outside of negations and aggregates, is in the stratum of its
@@ -43,7 +43,7 @@ def instances(program: s.Program, explicit: Facts, result: Facts) -> Counts:
     }
 
 
-def iterations(program: s.Program, explicit: Facts) -> Counts:
+def iterations(program: s.ParsedProgram, explicit: Facts) -> Counts:
     """Per fact, (iteration, count): the round in which its stratum first derives it, and by how many instances.
 
     Per stratum, with I_0 the results of all lower strata and the explicit facts of this one: I_k is I_(k-1) and the

@@ -31,7 +31,7 @@ class Schema:
         return _resolve(self.types, name)
 
 
-def schema_of(program: s.Program) -> Schema:
+def schema_of(program: s.ParsedProgram) -> Schema:
     types = {item.name: item for item in program.items if isinstance(item, s.TypeDecl)}
     relations = [item for item in program.items if isinstance(item, s.RelationDecl)]
     fields = {

@@ -52,12 +52,12 @@ Env = dict[str, Value]
 MAX_ROUNDS = 10_000
 
 
-def explicit_facts(program: s.Program) -> Facts:
+def explicit_facts(program: s.ParsedProgram) -> Facts:
     """The facts that the program itself states."""
     return {relation: set(rows) for relation, rows in clauses_of(program).facts.items()}
 
 
-def evaluate(program: s.Program, facts: Facts) -> Facts:
+def evaluate(program: s.ParsedProgram, facts: Facts) -> Facts:
     """All relations of the program that are not inline, given its own facts and `facts`."""
     explicit = explicit_facts(program)
     for relation, rows in facts.items():
@@ -65,7 +65,7 @@ def evaluate(program: s.Program, facts: Facts) -> Facts:
     return materialize(program, explicit)
 
 
-def materialize(program: s.Program, explicit: Facts) -> Facts:
+def materialize(program: s.ParsedProgram, explicit: Facts) -> Facts:
     """All relations of the program that are not inline, given exactly the explicit facts `explicit`."""
     clauses = clauses_of(program)
     explicit = typed(clauses, explicit)

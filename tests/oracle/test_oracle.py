@@ -54,7 +54,7 @@ def test_rules_derive_what_trying_every_assignment_finds(start: int) -> None:
         for rule in case.program.rules():
             if inline or rule.is_fact or not brute.readable(rule):
                 continue
-            clauses = clauses_of(s.Program((*declarations, rule))).rules
+            clauses = clauses_of(s.ParsedProgram((*declarations, rule))).rules
             found = {head for clause in clauses for head, _ in fire(clause, State(dict(result)))}
             assert found == brute.heads(rule, result), (seed, rule)
             checked += 1

@@ -25,7 +25,7 @@ Wait = int | None
 class ActiveCase:
     """The program, the facts it starts with beyond its own, and updates, each after so many cycles."""
 
-    program: s.Program
+    program: s.ParsedProgram
     facts: Facts
     script: list[tuple[Wait, Update]]
 
@@ -54,7 +54,7 @@ class _ActiveMaker(Maker):
         updates = list(self._updates(facts))
         stated = self._state_some(facts)
         pragma = s.Pragma("semantics", "active")
-        program = s.Program((pragma, *self._declarations(), *stated, *self.rules))
+        program = s.ParsedProgram((pragma, *self._declarations(), *stated, *self.rules))
         return ActiveCase(program, facts, [(self._wait(), update) for update in updates])
 
     def _wait(self) -> Wait:

@@ -33,7 +33,7 @@ import sempre
 from sempre.api.stores import check_files, vacuum
 from sempre.lang import syntax as s
 from sempre.lang.printer import to_text
-from sempre.storage import blocks, pieces
+from sempre.storage import parquet_blocks, pieces
 from tests.disks import FAST
 from tests.engine import STRATEGIES, Changes, Truth, compare, lists, table_rows, unhurried, updated
 from tests.inside import keeper_of
@@ -55,7 +55,7 @@ PATIENCE = 60
 class Kept:
     """What every epoch must hold."""
 
-    program: s.Program
+    program: s.ParsedProgram
     states: dict[int, Truth] = field(default_factory=dict)
     epoch: int = 0
 
@@ -94,7 +94,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.on_progress: Callable[[], None] | None = None
         self.late: list[Callable[[], None]] = []
         self.patches = ExitStack()
-        self.patches.enter_context(mock.patch.object(blocks, "SHARED_ROWS", 4))
+        self.patches.enter_context(mock.patch.object(parquet_blocks, "SHARED_ROWS", 4))
         self.patches.enter_context(mock.patch.object(pieces, "MERGED_PIECES", 3))
         self.patches.enter_context(unhurried())
 
@@ -379,7 +379,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.open(rng, migrate=True)
         self.arrived(other, state, self.opened.epoch)
 
-    def migrated(self, other: s.Program) -> Truth:
+    def migrated(self, other: s.ParsedProgram) -> Truth:
         old, new = _shapes(self.text), _shapes(other)
         explicit: Facts = {n: set(rows) for n, rows in self.kept.now.explicit.items() if old.get(n) == new.get(n)}
         before, after = explicit_facts(known_part(self.text)), explicit_facts(known_part(other))
@@ -389,7 +389,7 @@ class StoreMachine(RuleBasedStateMachine):
             explicit[name] = (explicit.get(name, set()) - gone) | come
         return Truth(known_part(other), explicit)
 
-    def arrived(self, other: s.Program, state: Truth, epoch: int) -> None:
+    def arrived(self, other: s.ParsedProgram, state: Truth, epoch: int) -> None:
         """A migration is an epoch, unless the program meant the same; then the state has to be the same, too."""
         self.kept.program = other
         if epoch == self.kept.epoch:
@@ -779,6 +779,6 @@ def _difference(before: Truth, after: Truth) -> dict[str, tuple[Any, Any]]:
     return {n: (after.facts[n] - before.facts[n], before.facts[n] - after.facts[n]) for n in before.facts}
 
 
-def _shapes(program: s.Program) -> dict[str, Any]:
+def _shapes(program: s.ParsedProgram) -> dict[str, Any]:
     """The relations as far as their facts depend on it."""
     return {item.name: item.attributes for item in program.items if isinstance(item, s.RelationDecl)}

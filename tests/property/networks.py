@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram
 from sempre.lang.parser import parse
-from sempre.lang.syntax import Program
+from sempre.lang.syntax import ParsedProgram
+from sempre.network.assembly import make_network
 from sempre.network.node import Fact
-from sempre.network.run import make_network
 from sempre.network.simulate import Burst, Network, Schedule
 from tests.oracle import naive
 from tests.oracle.values import Row
@@ -88,7 +88,7 @@ class Case:
     """A program and what changes in it; no fact is deleted that is not there."""
 
     text: str
-    program: Program
+    program: ParsedProgram
     checked: CheckedProgram
     bursts: tuple[Burst, ...]
 

@@ -30,7 +30,7 @@ Update = tuple[Facts, Facts]
 class Case:
     """A program, the facts it starts with beyond its own, and epochs of (insert, delete); deletions come first."""
 
-    program: s.Program
+    program: s.ParsedProgram
     facts: Facts
     updates: list[Update] = field(default_factory=list)
 
@@ -76,7 +76,7 @@ class Maker:
         facts = self._facts()
         updates = list(self._updates(facts))
         stated = self._state_some(facts)
-        return Case(s.Program((*self._declarations(), *stated, *self.rules)), facts, updates)
+        return Case(s.ParsedProgram((*self._declarations(), *stated, *self.rules)), facts, updates)
 
     def _columns(self, arity: int | None = None) -> tuple[str, ...]:
         arity = self.dice.choose(ARITIES) if arity is None else arity

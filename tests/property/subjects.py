@@ -34,11 +34,11 @@ class Subject:
     """A program, the programs that may follow it, and how to make values for its columns."""
 
     name: str
-    program: s.Program
+    program: s.ParsedProgram
     value: Callable[[random.Random, str], Value]
-    others: tuple[s.Program, ...] = ()
+    others: tuple[s.ParsedProgram, ...] = ()
 
-    def change(self, program: s.Program, explicit: Facts, rng: random.Random) -> Changes:
+    def change(self, program: s.ParsedProgram, explicit: Facts, rng: random.Random) -> Changes:
         """Insertions and deletions: of some relations, mostly of facts that are there, and few enough to stay small."""
         insert: Facts = {}
         delete: Facts = {}
@@ -63,7 +63,7 @@ class Subject:
         return tuple(canonical(self.value(rng, kind)) for kind in kinds)
 
 
-def open_columns(program: s.Program) -> dict[str, tuple[str, ...]]:
+def open_columns(program: s.ParsedProgram) -> dict[str, tuple[str, ...]]:
     """The types of the columns of the relations that an update may change."""
     return {
         item.name: tuple(attribute.type_name for attribute in item.attributes)
@@ -74,9 +74,9 @@ def open_columns(program: s.Program) -> dict[str, tuple[str, ...]]:
     }
 
 
-def known_part(program: s.Program) -> s.Program:
+def known_part(program: s.ParsedProgram) -> s.ParsedProgram:
     """The program without relations that the oracle knows nothing of."""
-    return s.Program(tuple(item for item in program.items if not _names(item).startswith(UNKNOWN)))
+    return s.ParsedProgram(tuple(item for item in program.items if not _names(item).startswith(UNKNOWN)))
 
 
 def _names(item: s.Item) -> str:
@@ -87,7 +87,7 @@ def _names(item: s.Item) -> str:
     return item.heads[0].atom.relation if isinstance(item, s.Rule) else ""
 
 
-def _is_derived(program: s.Program, name: str) -> bool:
+def _is_derived(program: s.ParsedProgram, name: str) -> bool:
     return any(
         isinstance(item, s.Rule) and not isinstance(item.body, s.Truth) and _names(item) == name
         for item in program.items
@@ -233,12 +233,12 @@ def fixed(name: str) -> Subject:
     return Subject(name, program, value, _shorter(program))
 
 
-def _shorter(program: s.Program) -> tuple[s.Program, ...]:
+def _shorter(program: s.ParsedProgram) -> tuple[s.ParsedProgram, ...]:
     """The programs that lack one of the rules, and the one that lacks a fact."""
     found = []
     for at, item in enumerate(program.items):
         if isinstance(item, s.Rule) and not _names(item).startswith(UNKNOWN):
-            found.append(s.Program((*program.items[:at], *program.items[at + 1 :])))
+            found.append(s.ParsedProgram((*program.items[:at], *program.items[at + 1 :])))
     return tuple(found)
 
 
@@ -249,7 +249,7 @@ def _random(rng: random.Random) -> Subject:
     return Subject("random", program, few, tuple(other for other in chosen if _is_valid(other)))
 
 
-def _is_valid(program: s.Program) -> bool:
+def _is_valid(program: s.ParsedProgram) -> bool:
     try:
         sempre.Program(to_text(program))
     except sempre.ProgramError:

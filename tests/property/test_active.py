@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from sempre.active.engine import ActiveEpoch
+from sempre.active.active_engine import ActiveEpoch
 from sempre.diagnostics import DataError
 from sempre.lang.printer import to_text
 from tests.chains import Subject, check_chains

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sempre.active import absorb, inference, matching
+from sempre.active import absorb, inference, matcher
 from sempre.kernel import chains
 from sempre.kernel.chains import Chain
 from sempre.kernel.tally import Counted
@@ -22,16 +22,16 @@ CASES = 120
 
 
 def return_before_the_last_cycle(patch: pytest.MonkeyPatch) -> None:
-    original = absorb._Update._cycles
+    original = absorb._Absorption._cycles
 
     def cycles(update: Any, phase: int) -> Iterator[int]:
         yield from list(original(update, phase))[:-1]
 
-    patch.setattr(absorb._Update, "_cycles", cycles)
+    patch.setattr(absorb._Absorption, "_cycles", cycles)
 
 
 def undo_on_the_new_database(patch: pytest.MonkeyPatch) -> None:
-    original = matching._views
+    original = matcher._views
 
     def views(sides: Any, gained: bool) -> Any:
         found = original(sides, gained)
@@ -40,17 +40,17 @@ def undo_on_the_new_database(patch: pytest.MonkeyPatch) -> None:
                 found[name, Read.HERE] = side.new
         return found
 
-    patch.setattr(matching, "_views", views)
+    patch.setattr(matcher, "_views", views)
 
 
 def count_every_head_once(patch: pytest.MonkeyPatch) -> None:
-    original = matching.Matcher.difference
+    original = matcher.Matcher.difference
 
     def difference(matcher: Any, *args: Any) -> dict[int, Counted]:
         found: Any = original(matcher, *args)
         return {n: Counted(c.packing, c.keys, np.sign(c.weights)) for n, c in found.items()}
 
-    patch.setattr(matching.Matcher, "difference", difference)
+    patch.setattr(matcher.Matcher, "difference", difference)
 
 
 def look_only_at_facts_with_new_records(patch: pytest.MonkeyPatch) -> None:
@@ -66,22 +66,22 @@ def look_only_at_facts_with_new_records(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_to_undo_where_the_runs_meet(patch: pytest.MonkeyPatch) -> None:
-    original = absorb._Update._cycle
+    original = absorb._Absorption._cycle
 
     def cycle(update: Any, *args: Any) -> bool:
         return bool(update.differ) and original(update, *args)
 
-    patch.setattr(absorb._Update, "_cycle", cycle)
+    patch.setattr(absorb._Absorption, "_cycle", cycle)
 
 
 def match_only_where_the_difference_changes(patch: pytest.MonkeyPatch) -> None:
-    original = absorb._Update._decide
+    original = absorb._Absorption._decide
 
     def decide(update: Any, rules: Any, names: Any, at: int) -> None:
         original(update, rules, names, at)
         update._moved -= set(update._line.flips.get(at, ())) - update.differ.keys()
 
-    patch.setattr(absorb._Update, "_decide", decide)
+    patch.setattr(absorb._Absorption, "_decide", decide)
 
 
 def delete_what_is_both_added_and_deleted(patch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from sempre.active.engine import ActiveEngine
+from sempre.active.active_engine import ActiveEngine
 from sempre.active.timeline import by_stratum
 from sempre.lang.printer import to_text
 from tests.chains import Subject

@@ -66,11 +66,11 @@ def count_no_new_recursive_instances() -> Patches:
 
 
 def never_count_again() -> Patches:
-    return [(iterations._Update, "_again", lambda self, name: self.backend.total(name, []))]
+    return [(iterations._LevelUpdate, "_again", lambda self, name: self.backend.total(name, []))]
 
 
 def count_recursive_changes_alone() -> Patches:
-    return [(iterations._Update, "_sum", lambda self, always, recursive: dict(recursive))]
+    return [(iterations._LevelUpdate, "_sum", lambda self, always, recursive: dict(recursive))]
 
 
 def prove_nothing_forward() -> Patches:

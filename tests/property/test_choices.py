@@ -31,7 +31,7 @@ def check(strategy: str, cases: int) -> int:
         choices += 1
         real(choice, step, *rest)
 
-    with mock.patch.object(planner, "FEW_ROWS", 0), mock.patch.object(pipeline._Choice, "__init__", noticed):
+    with mock.patch.object(planner, "CHOICE_ROWS", 0), mock.patch.object(pipeline._Choice, "__init__", noticed):
         for seed in range(cases):
             case = random_case(random.Random(f"choices/{strategy}/{seed}"))
             check_epochs(case.program, [(case.facts, {}), *case.updates], strategy)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sempre
-from sempre.backends.local import LocalBackend, Prepared
+from sempre.backends.local import CompiledPlan, LocalBackend
 from sempre.backends.pipeline import Bindings, Views
 from sempre.lang.printer import to_text
 from sempre.maintain import seminaive
@@ -32,7 +32,7 @@ class Considered:
         run = LocalBackend._run
 
         def counting(
-            backend: LocalBackend, prepared: Prepared, views: Views, sink: Callable[[Bindings], None], counted: bool
+            backend: LocalBackend, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool
         ) -> None:
             def observe(rows: Bindings) -> None:
                 assert rows.weights is not None

@@ -11,7 +11,7 @@ import pytest
 from sempre.backends.local import LocalBackend
 from sempre.kernel.limits import uncountable
 from sempre.maintain import auto, ranked
-from sempre.maintain.ranked import Found
+from sempre.maintain.ranked import FoundRanks
 from tests.engine import check_epochs
 from tests.property.programs import random_case
 
@@ -31,7 +31,7 @@ def test_no_numbers_at_all(strategy: str, monkeypatch: pytest.MonkeyPatch) -> No
 
     def without_numbers(*args: Any) -> ranked.Ranks:
         memory = real(*args)
-        found = {name: Found(rounds.ranked) for name, rounds in memory.found.items()}
+        found = {name: FoundRanks(rounds.ranked) for name, rounds in memory.found.items()}
         return replace(memory, found=found, exact=False)
 
     for module in (ranked, auto):

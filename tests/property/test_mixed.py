@@ -16,7 +16,7 @@ import pytest
 import sempre
 from sempre.analysis.model import Kind
 from sempre.backends import ordering
-from sempre.backends import walk as walks
+from sempre.backends import walk_code as walks
 from sempre.kernel import compiled, join
 from sempre.kernel.trace import within
 from sempre.lang.printer import to_text
@@ -79,7 +79,7 @@ def test_a_thousand_mixed_cases(start: int, walking: None) -> None:
 
 def relations_in_eight_bits(patch: pytest.MonkeyPatch) -> None:
     """A walk tells relations apart by eight bits."""
-    original = walks._Writer.plan
+    original = walks._WalkWriter.plan
 
     def plan(writer: Any, plan: Any, relations: Any, targets: Any) -> Any:
         first = len(writer.starts)
@@ -92,7 +92,7 @@ def relations_in_eight_bits(patch: pytest.MonkeyPatch) -> None:
             writer.code[emit + 1] += len(relations)  # stay inside of the arrays: another relation, not another memory
         return found
 
-    patch.setattr(walks._Writer, "plan", plan)
+    patch.setattr(walks._WalkWriter, "plan", plan)
 
 
 def one_set_of_slots(patch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def one_set_of_slots(patch: pytest.MonkeyPatch) -> None:
     def slot(writer: Any, name: str) -> int:
         return int(writer.slots.setdefault(name, min(len(writer.slots), 0)))
 
-    patch.setattr(walks._Writer, "slot", slot)
+    patch.setattr(walks._WalkWriter, "slot", slot)
 
 
 def orderings_that_are_not_fitted(patch: pytest.MonkeyPatch) -> None:

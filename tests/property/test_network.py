@@ -8,7 +8,7 @@ import pytest
 
 from sempre.diagnostics import DataError
 from sempre.network import codegen
-from sempre.network.run import make_network
+from sempre.network.assembly import make_network
 from sempre.network.simulate import Adversary, Burst, Network, Rounds
 from tests.property.networks import Case, case_of, difference, random_case, settle
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sempre.analysis.model import Kind
+from sempre.spark.cluster.column_types import ARROW
 from sempre.spark.cluster.neighbors import Ranges, joined
-from sempre.spark.cluster.values import ARROW
 
 CASES = 200
 

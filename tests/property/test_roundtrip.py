@@ -31,11 +31,11 @@ def test_many_programs_print_and_parse_to_themselves(start: int) -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=12))
 def test_every_text_is_a_symbol(text: str) -> None:
-    program = s.Program((s.Rule((s.Head(s.Atom("p", (s.String(text),))),)),))
+    program = s.ParsedProgram((s.Rule((s.Head(s.Atom("p", (s.String(text),))),)),))
     assert parse(to_text(program), "text.dl") == program
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=0.0))
 def test_every_float_prints_exactly(number: float) -> None:
-    program = s.Program((s.Rule((s.Head(s.Atom("p", (s.Float(number),))),)),))
+    program = s.ParsedProgram((s.Rule((s.Head(s.Atom("p", (s.Float(number),))),)),))
     assert parse(to_text(program), "float.dl") == program

@@ -20,7 +20,7 @@ from sempre.api.stores import check_files, vacuum
 from sempre.lang import syntax as s
 from sempre.lang.parser import parse
 from sempre.lang.printer import to_text
-from sempre.storage import blocks, pieces
+from sempre.storage import parquet_blocks, pieces
 from sempre.storage.digests import program_digest
 from tests.engine import STRATEGIES, Truth, compare, lists, unhurried, updated
 from tests.inside import keeper_of
@@ -57,7 +57,7 @@ reach(x, z) :- reach(x, y), reach(y, z), same(_, x, y).
 @pytest.fixture(autouse=True)
 def small_pieces() -> Iterator[None]:
     """Segments and merges, with a few rows already."""
-    with mock.patch.object(blocks, "SHARED_ROWS", 4), mock.patch.object(pieces, "MERGED_PIECES", 3):
+    with mock.patch.object(parquet_blocks, "SHARED_ROWS", 4), mock.patch.object(pieces, "MERGED_PIECES", 3):
         yield
 
 
@@ -116,7 +116,7 @@ class Run:
             check_files(self.store)
         return self.compared
 
-    def _opened(self, **options: Any) -> tuple[s.Program, sempre.Database]:
+    def _opened(self, **options: Any) -> tuple[s.ParsedProgram, sempre.Database]:
         text = other_text(self.case.program, self.rng)
         choice: dict[str, Any] = {"strategy": self.rng.choice(self.strategies), "modules": self.rng.choice(MODULES)}
         self.where = f"epoch {len(self.history)}, {choice}\n{to_text(text)}"
@@ -140,7 +140,7 @@ class Run:
                 self.history.append(Truth(text, self.explicit).facts)
                 self._check(db, text)
 
-    def _look(self, db: sempre.Database, text: s.Program) -> None:
+    def _look(self, db: sempre.Database, text: s.ParsedProgram) -> None:
         """What is read before anything is changed, some of it from the files."""
         if self.rng.random() < 0.7:
             self._query(db)
@@ -159,7 +159,7 @@ class Run:
             rows = {tuple(map(plain, row.values())) for row in found.to_pylist()}
             assert rows == {row[1:] for row in facts if row[0] == first}, f"query of {name} {self.where}"
 
-    def _check(self, db: sempre.Database, text: s.Program) -> None:
+    def _check(self, db: sempre.Database, text: s.ParsedProgram) -> None:
         truth = Truth(text, self.explicit)
         compare(db, truth.facts, self.where)
         self.compared += check_memories(db, truth, self.where)

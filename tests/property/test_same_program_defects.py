@@ -16,7 +16,7 @@ from sempre.analysis.model import Kind, Relation, Stratum
 from sempre.engine import Engine
 from sempre.modules import sequences
 from sempre.storage import digests, keeper, state, vacuum
-from sempre.storage.blocks import Block
+from sempre.storage.parquet_blocks import Block
 from tests.property.test_same_program import MAKERS, Run, check_codes, check_types, small_pieces
 
 __all__ = ["small_pieces"]
@@ -51,7 +51,7 @@ def facts_that_were_put_off() -> Patches:
 
 def sets_beside_sets() -> Patches:
     """What strays stays where it is, and what is right is added to it."""
-    return [(state.Stray, "put_right", lambda self, contents: None)]
+    return [(state.StraySets, "put_right", lambda self, contents: None)]
 
 
 def files_of_what_is_put_off() -> Patches:

@@ -13,7 +13,7 @@ import pytest
 import sempre
 from sempre.api.stores import check_files, vacuum
 from sempre.lang.printer import to_text
-from sempre.storage import blocks, pieces
+from sempre.storage import parquet_blocks, pieces
 from tests.engine import FORGETTING, STRATEGIES, Truth, compare, lists, truths, unhurried
 from tests.inside import keeper_of
 from tests.memories import check_memories
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.oracle
 @pytest.fixture(autouse=True)
 def small_pieces() -> Iterator[None]:
     """Segments and merges, with a few rows already."""
-    with mock.patch.object(blocks, "SHARED_ROWS", 4), mock.patch.object(pieces, "MERGED_PIECES", 3):
+    with mock.patch.object(parquet_blocks, "SHARED_ROWS", 4), mock.patch.object(pieces, "MERGED_PIECES", 3):
         yield
 
 

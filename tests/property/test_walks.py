@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sempre.backends import local
-from sempre.backends import walk as walks
+from sempre.backends import walk_code as walks
 from sempre.kernel import compiled
 from sempre.maintain import seminaive, update
 from tests.engine import check_epochs
@@ -56,7 +56,7 @@ def test_walks_agree_with_the_oracle(strategy: str, walked: list[bool]) -> None:
 
 
 def test_a_walk_that_skips_negations_is_found(walked: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walks._Writer, "_absent", lambda writer, step: None)
+    monkeypatch.setattr(walks._WalkWriter, "_absent", lambda writer, step: None)
     assert differences("recompute") > 0
 
 
@@ -68,7 +68,7 @@ def test_a_walk_that_miscounts_is_found(walked: list[bool], monkeypatch: pytest.
         if result is None:
             return None
         twice = {n: type(c)(c.packing, c.keys, 2 * c.weights) for n, c in result.counts.items()}
-        return walks.Walked(result.followed, result.pending, twice)
+        return walks.WalkResult(result.followed, result.pending, twice)
 
     monkeypatch.setattr(local, "walk", miscounting)
     assert differences("dredc") > 0

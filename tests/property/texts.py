@@ -10,7 +10,7 @@ from sempre.lang import syntax as s
 from sempre.lang.walk import map_children
 
 
-def other_text(program: s.Program, rng: random.Random) -> s.Program:
+def other_text(program: s.ParsedProgram, rng: random.Random) -> s.ParsedProgram:
     """The same program in another order, with other names of variables, other outputs, other copies of its rules."""
     items: list[s.Item] = [item for item in program.items if not isinstance(item, s.Directive)]
     items = [_renamed(item, rng) if isinstance(item, s.Rule) else item for item in _copied(items, rng)]

@@ -39,7 +39,7 @@ FACT = re.compile(r'([+-])(\w+)\(((?:[^()"]|"(?:[^"\\]|\\.)*")*)\)')
 class Script:
     """A parsed script: per epoch, the changes and the (added, removed) facts that are expected."""
 
-    program: s.Program
+    program: s.ParsedProgram
     epochs: list[Changes]
     expected: list[Changes]
 
@@ -56,13 +56,13 @@ def read(text: str, file: str) -> Script:
     return Script(program, changes, expected)
 
 
-def _changes(program: s.Program, operations: list[s.Change]) -> Changes:
+def _changes(program: s.ParsedProgram, operations: list[s.ChangeStatement]) -> Changes:
     """(insert, delete) of an epoch; the last operation on a fact wins."""
     declarations = tuple(item for item in program.items if isinstance(item, s.RelationDecl | s.TypeDecl))
     last: dict[tuple[str, Row], bool] = {}
     for change in operations:
         rule = s.Rule((s.Head(change.fact),))
-        for name, rows in clauses_of(s.Program((*declarations, rule))).facts.items():
+        for name, rows in clauses_of(s.ParsedProgram((*declarations, rule))).facts.items():
             last.update(dict.fromkeys(((name, row) for row in rows), change.insert))
     sides: tuple[Facts, Facts] = ({}, {})
     for (name, row), insert in last.items():
@@ -97,7 +97,7 @@ def filled(text: str, file: str) -> str:
     return head + SEPARATOR + "".join(piece + line for piece, line in zip(pieces, [*lines, ""], strict=True))
 
 
-def _line(program: s.Program, added: Facts, removed: Facts) -> str:
+def _line(program: s.ParsedProgram, added: Facts, removed: Facts) -> str:
     columns = clauses_of(program).schema.columns
     facts = [(name, row, "+") for name, rows in added.items() for row in rows]
     facts += [(name, row, "-") for name, rows in removed.items() for row in rows]

@@ -111,7 +111,7 @@ def rows_of(table: Any) -> list[Any]:
 def in_files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether two rows are many: then a batch is written, and read from files."""
     if request.param:
-        monkeypatch.setattr("sempre.spark.cluster.scratch.FEW_ROWS", 2)
+        monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 2)
     return bool(request.param)
 
 
@@ -188,7 +188,7 @@ def both(spark: Any) -> Iterator[list[Follower]]:
 def outcomes(both: list[Follower], df: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What comes of a batch in the driver, on the cluster, and there if it is written before."""
     found = [follower.outcome(df) for follower in both]
-    monkeypatch.setattr("sempre.spark.cluster.scratch.FEW_ROWS", 0)
+    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 0)
     return [*found, both[1].outcome(df)]
 
 
@@ -259,7 +259,7 @@ def persisted(spark: Any) -> bool:
 
 
 def test_a_batch_that_fails_leaves_nothing(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sempre.spark.cluster.scratch.FEW_ROWS", 2)
+    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 2)
     with sempre.Database(FLAT, spark=spark, place="cluster") as db:
         follower = Follower(db, reach_batch(spark, 0, 1).schema)
         bad = reach_batch(spark, 0, 20).selectExpr("relation", "operation", "x", "nullif(y, 'n7') as y", "at")
@@ -273,8 +273,8 @@ def test_a_batch_is_computed_twice_at_most(spark: Any, monkeypatch: pytest.Monke
     """Once for nothing, to see whether it is small, unless the one before was not."""
     if KIND == "connect":
         pytest.skip("accumulators are of the classic session")
-    monkeypatch.setattr("sempre.spark.cluster.scratch.FEW_ROWS", 2)
-    monkeypatch.setattr("sempre.spark.batches.FEW_ROWS", 2)
+    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 2)
+    monkeypatch.setattr("sempre.spark.batches.DRIVER_ROWS", 2)
     from pyspark.sql import functions as fn
 
     rows = spark.sparkContext.accumulator(0)
@@ -358,7 +358,7 @@ def test_a_stream_on_the_cluster(spark: Any, tmp_path: Path, options: dict[str, 
 @pytest.mark.skipif(KIND == "connect", reason="batches are always kept there")
 def test_a_stream_that_keeps_nothing(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches as Spark hands them over, small ones and some that are written; what was applied is passed over."""
-    monkeypatch.setattr("sempre.spark.cluster.scratch.FEW_ROWS", 2)
+    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 2)
     source = Source(spark, tmp_path / "source")
     source.edges("+", "ab", "bc", "cd")
     with sempre.Database(REACH, spark=spark, place="cluster") as db:
@@ -382,7 +382,7 @@ def test_a_stream_that_keeps_nothing(spark: Any, tmp_path: Path, monkeypatch: py
 @pytest.mark.skipif(KIND == "connect", reason="there batches are kept by one action")
 def test_a_stream_with_a_state_of_its_own(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What Spark remembers from batch to batch stands a batch that is begun twice, or read behind a limit."""
-    monkeypatch.setattr("sempre.spark.cluster.scratch.FEW_ROWS", 2)
+    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 2)
     source = Source(spark, tmp_path / "source")
     source.edges("+", "ab", "bc", "cd")
     source.edges("+", "ab", "ef")

@@ -76,8 +76,8 @@ def test_few_facts_against_many(
     spark: SparkSession, by_rounds: None, monkeypatch: pytest.MonkeyPatch, seed: int, strategy: str
 ) -> None:
     """As if everything but a row or two were too much to be sent to every task."""
-    monkeypatch.setattr("sempre.spark.cluster.backend.BROADCAST_VALUES", 4)
-    monkeypatch.setattr("sempre.spark.cluster.backend.FANOUT", 1)
+    monkeypatch.setattr("sempre.spark.cluster.spark_backend.BROADCAST_VALUES", 4)
+    monkeypatch.setattr("sempre.spark.cluster.spark_backend.FANOUT", 1)
     check_random(spark, seed, strategy)
 
 
@@ -88,8 +88,8 @@ def test_parts_are_merged_and_rows_are_written(
 ) -> None:
     """As if a few parts were many, and a few rows more than was expected."""
     monkeypatch.setattr("sempre.spark.cluster.tables.MANY_PARTS", 3)
-    monkeypatch.setattr("sempre.spark.cluster.tables.FEW_ROWS", 1000)
-    monkeypatch.setattr("sempre.spark.cluster.scratch.FEW_ROWS", 2)
+    monkeypatch.setattr("sempre.spark.cluster.tables.DRIVER_ROWS", 1000)
+    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 2)
     check_script(spark, name, strategy)
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import sempre
 from sempre.diagnostics import DataError
-from sempre.files.matching import BY_NAME, Taking
-from sempre.spark.frames import Wanted, from_frame
+from sempre.files.matching import BY_NAME, ColumnChoice
+from sempre.spark.frames import WantedColumns, from_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,15 +46,15 @@ TYPES = (
     ".type date <: number\n.type timestamp <: number\n.type hired <: date\n.type logged <: timestamp\n"
     ".type timestamp_ntz <: number\n"
 )
-BY_POSITION = Taking(by_position=True)
+BY_POSITION = ColumnChoice(by_position=True)
 
 
-def wanted(columns: str, taking: Taking = BY_NAME) -> Wanted:
+def wanted(columns: str, taking: ColumnChoice = BY_NAME) -> WantedColumns:
     checked = sempre.Program(f"{TYPES}.decl r({columns})\n").checked
-    return Wanted(checked.relations["r"], checked.types, taking)
+    return WantedColumns(checked.relations["r"], checked.types, taking)
 
 
-def rows(df: DataFrame, columns: str, taking: Taking = BY_NAME, **options: Any) -> list[tuple[Any, ...]]:
+def rows(df: DataFrame, columns: str, taking: ColumnChoice = BY_NAME, **options: Any) -> list[tuple[Any, ...]]:
     table = from_frame(df, wanted(columns, taking), **options).table
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
@@ -158,8 +158,8 @@ def test_columns_go_by_name_and_by_position_on_request(spark: SparkSession, sett
         from_frame(df, wanted("a: number, b: number"))
     crossing = from_frame(df, wanted("a: number, b: number", BY_POSITION))
     assert (crossing.table.to_pylist(), crossing.by_name) == ([{"a": 1, "b": 2}], False)
-    assert rows(df, "y: number", Taking(extra=True)) == [(1,)]
-    assert rows(df, "y: number", Taking((1,))) == [(2,)]
+    assert rows(df, "y: number", ColumnChoice(extra=True)) == [(1,)]
+    assert rows(df, "y: number", ColumnChoice((1,))) == [(2,)]
     nameless = spark.createDataFrame([(1, 2)]).toDF("_1", "_2")
     assert rows(nameless, "x: number, y: number") == [(1, 2)]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sempre
-from sempre.spark.cluster import intask
+from sempre.spark.cluster import task_fixpoints
 from sempre.spark.cluster.tables import Table
 from tests.inside import cluster_of
 from tests.spark.conftest import KIND
@@ -97,7 +97,7 @@ def test_an_epoch_that_is_interrupted_leaves_nothing_behind(
 
         check({"a": slowly(spark)})  # while it is looked at
         with monkeypatch.context() as patch:  # in a pass of tasks
-            patch.setattr(intask, "tasks", lambda *_: slowly(spark))
+            patch.setattr(task_fixpoints, "tasks", lambda *_: slowly(spark))
             check({"e": [(3, 4)]})
         with monkeypatch.context() as patch:  # in a round
             patch.setattr(cluster_of(db).scratch, "_write", lambda *_: slowly(spark).count())

@@ -20,10 +20,10 @@ from sempre.diagnostics import DataError, SempreError
 from sempre.files import read_inputs as read_here
 from sempre.ingest import Parts
 from sempre.modules.find import modularize
-from sempre.spark.cluster.outgoing import table_of
+from sempre.spark.cluster.arrow_output import table_of
 from sempre.spark.cluster.tables import unsealed
+from sempre.spark.residency import Residency
 from sempre.spark.sources import read_inputs
-from sempre.spark.staying import Staying
 from tests.inside import table_in
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ def outcome(read: Callable[[], Mapping[str, Any]], relation: Relation | None = N
     try:
         table = read()["r"]
         if isinstance(table, Parts):
-            here = () if table.here is None else (table.here,)
+            here = () if table.in_driver is None else (table.in_driver,)
             assert relation is not None
-            assert table.there is not None
-            table = pa.concat_tables([table_of(unsealed(table.there), relation), *here])
+            assert table.on_cluster is not None
+            table = pa.concat_tables([table_of(unsealed(table.on_cluster), relation), *here])
     except SempreError as error:
         return [
             (finding.code, finding.message, finding.span.line, finding.span.column) for finding in error.diagnostics
@@ -65,7 +65,7 @@ def left_there(spark: SparkSession, program: CheckedProgram, folder: Path) -> An
     places = places_of(modularize(program, "off"), driver, cluster, "auto", 1)
     assert places is not None
     try:
-        staying = Staying(cluster, places, places.backends["cluster"].empty)
+        staying = Residency(cluster, places, places.backends["cluster"].empty)
         return outcome(lambda: read_inputs(spark, program, str(folder), staying).tables, program.relations["r"])
     finally:
         cluster.close()

@@ -118,8 +118,8 @@ def test_other_modules_at_other_places(spark: SparkSession, tmp_path: Path) -> N
 
 def test_a_store_by_a_relative_path(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark and its tasks are elsewhere, and so may this process be later."""
-    monkeypatch.setattr("sempre.spark.cluster.tables.FEW_ROWS", 1)
-    monkeypatch.setattr("sempre.spark.cluster.scratch.FEW_ROWS", 1)
+    monkeypatch.setattr("sempre.spark.cluster.tables.DRIVER_ROWS", 1)
+    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 1)
     monkeypatch.chdir(tmp_path)
     with opened(Path("store"), spark) as db:
         db.apply(insert={"edge": EDGES})

@@ -103,7 +103,7 @@ def test_a_code_that_is_hidden_in_a_text_is_found() -> None:
 
 # The place of the hint among the arguments, where it is given without its name.
 HINT_AT = {
-    "Fault": 2,
+    "CellFault": 2,
     "_Unfit": 2,
     "Unfit": 2,
     "Unsuited": 1,
@@ -165,7 +165,7 @@ def test_hints_are_sentences() -> None:
     "source",
     [
         'Diagnostic("E1", "m", hint="use it.")',
-        'Fault("E1", "m", "Use it")',
+        'CellFault("E1", "m", "Use it")',
         'hint = "Use it." if a else f"use {it}."',
         'RECORD_HINT = "Use it"',
         'def _hint():\n    return a or "Use it"',

@@ -14,7 +14,7 @@ from sempre.engine import Engine
 from sempre.kernel.trace import RowSet
 from sempre.maintain.dredc import Counters
 from sempre.maintain.iterations import Level, Levels
-from sempre.maintain.sequence import Sorted
+from sempre.maintain.sequence import SortedSource
 from tests.engine import FORGETTING, STRATEGIES, unhurried
 
 REACH = """
@@ -138,7 +138,7 @@ def test_a_wrong_order_is_named() -> None:
         db.apply(insert={"e": [(1,), (3,), (7,)]})
         db.apply(insert={"e": [(5,)]}, delete={"e": [(3,)]})
         memories = db._engine.snapshot.memories
-        (index,) = (index for index, memory in memories.items() if isinstance(memory, Sorted))
+        (index,) = (index for index, memory in memories.items() if isinstance(memory, SortedSource))
         kept, found = memories[index], db.verify()
         assert (found.ok, found.counters >= 2) == (True, True)
         late = kept.ordering.changed(rows(db, "e", (4,)), rows(db, "e", (5,)))

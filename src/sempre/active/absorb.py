@@ -28,7 +28,7 @@ from sempre.plan.ops import Order
 
 def absorb(inference: Inference, changes: Mapping[str, Change]) -> None:
     """Change the input of the run by `changes`, as if it had been so from the beginning."""
-    update = _Update(inference, changes)
+    update = _Absorption(inference, changes)
     update.run()
     inference.edited += update.records
     inference.rewritten(update.timeline())
@@ -46,7 +46,7 @@ class _Edits:
     deleted: list[tuple[int, Counted]] = field(default_factory=list)
 
 
-class _Update:
+class _Absorption:
     def __init__(self, inference: Inference, changes: Mapping[str, Change]) -> None:
         self._inference = inference
         self._backend = inference.backend

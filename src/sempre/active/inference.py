@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from sempre.active.matching import Matcher
+from sempre.active.matcher import Matcher
 from sempre.active.timeline import Phases, Timeline, clock
 from sempre.analysis.model import NormalRule
 from sempre.maintain.states import Sides

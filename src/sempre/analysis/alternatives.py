@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sempre.analysis.functors import OPPOSITE
+from sempre.analysis.functor_signatures import OPPOSITE
 from sempre.diagnostics import Diagnostic, Span
 from sempre.lang.syntax import (
     Aggregate,

@@ -20,7 +20,7 @@ from sempre.lang.walk import descend, direct_aggregates, direct_variables, varia
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundNames:
     """What a body binds; `patterns` has the ids of the record terms that `=` takes apart."""
 
     names: Names
@@ -35,7 +35,7 @@ def check_binding(draft: Draft) -> Draft:
 # ------------------------------------------------------------------------------------------------- binding
 
 
-def bind(body: Iterable[Formula], given: Names, scope: Names) -> Bound:
+def bind(body: Iterable[Formula], given: Names, scope: Names) -> BoundNames:
     """The variables of `scope` that `body` binds once those in `given` are, and how it takes records apart."""
     literals = tuple(body)
     names = set(given)
@@ -49,7 +49,7 @@ def bind(body: Iterable[Formula], given: Names, scope: Names) -> Bound:
         if len(waiting) == len(equalities):
             break
         equalities = waiting
-    return Bound(frozenset(names), frozenset(patterns))
+    return BoundNames(frozenset(names), frozenset(patterns))
 
 
 def _bind_equality(literal: Comparison, names: set[str], scope: Names, patterns: set[int]) -> bool:
@@ -97,7 +97,7 @@ def clause_problems(clause: Clause) -> Iterator[Diagnostic]:
     """The unbound variables of a clause, each at its first place."""
     head = clause.head.atom
     scope = clause_scope((head, clause.body))
-    context = _Context(clause, scope, bind(clause.body, frozenset(), scope))
+    context = _ClauseContext(clause, scope, bind(clause.body, frozenset(), scope))
     missing = unbound(clause.body, frozenset(), scope)
     for variable in _first_places((head, clause.body), missing):
         yield context.unbound(variable)
@@ -124,7 +124,7 @@ def _first_places(node: object, names: Names) -> list[Variable]:
 
 
 def _inner_problems(
-    body: Iterable[Formula], terms: tuple[Term, ...], scope: Names, context: _Context
+    body: Iterable[Formula], terms: tuple[Term, ...], scope: Names, context: _ClauseContext
 ) -> Iterator[Diagnostic]:
     """The unbound variables of the scopes nested in a body; what belongs to an outer scope counts as bound."""
     literals = tuple(body)
@@ -137,7 +137,7 @@ def _inner_problems(
 
 
 def _scope_problems(
-    body: tuple[Formula, ...], terms: tuple[Term, ...], outer: Names, context: _Context
+    body: tuple[Formula, ...], terms: tuple[Term, ...], outer: Names, context: _ClauseContext
 ) -> Iterator[Diagnostic]:
     if any(isinstance(literal, Truth) for literal in body):
         return
@@ -149,12 +149,12 @@ def _scope_problems(
 
 
 @dataclass(frozen=True, slots=True)
-class _Context:
+class _ClauseContext:
     """What messages about one clause draw on."""
 
     clause: Clause
     scope: Names
-    bound: Bound
+    bound: BoundNames
 
     def unbound(self, variable: Variable) -> Diagnostic:
         name = shown(variable.name)

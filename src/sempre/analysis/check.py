@@ -21,7 +21,7 @@ from sempre.analysis.support import check_deletions, check_semantics, refuse_uns
 from sempre.analysis.type_inference import check_types
 from sempre.analysis.warnings import warn
 from sempre.diagnostics import ProgramError
-from sempre.lang.syntax import Pragma, Program
+from sempre.lang.syntax import ParsedProgram, Pragma
 
 Pass = Callable[[Draft], Draft]
 
@@ -58,7 +58,7 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def check(program: Program, sources: dict[str, str], semantics: str | None = None) -> CheckedProgram:
+def check(program: ParsedProgram, sources: dict[str, str], semantics: str | None = None) -> CheckedProgram:
     """The program in normal form; raises `ProgramError` with every error it has.
 
     `sources` maps file names to texts, for messages. `semantics` overrides the program's own pragma.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from sempre.analysis.model import Fact, NormalRule, Relation, Stratum
 from sempre.analysis.type_table import TypeTable
 from sempre.diagnostics import Diagnostic
-from sempre.lang.syntax import Formula, Head, Program, Rule
+from sempre.lang.syntax import Formula, Head, ParsedProgram, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Draft:
     user wrote them, `clauses` with inlined relations expanded and the rules of those relations gone.
     """
 
-    program: Program
+    program: ParsedProgram
     semantics: str
     sources: dict[str, str]
     types: TypeTable = field(default_factory=TypeTable)

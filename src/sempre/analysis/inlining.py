@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any
 
 from sempre.analysis.draft import Draft
-from sempre.analysis.graph import find_cycle
+from sempre.analysis.name_graphs import find_cycle
 from sempre.analysis.scopes import target_names
 from sempre.diagnostics import Diagnostic
 from sempre.lang.syntax import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sempre.analysis.functors import ANY
+from sempre.analysis.functor_signatures import ANY
 from sempre.analysis.model import Kind
 from sempre.diagnostics import NOWHERE, Span
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sempre.analysis.draft import Draft
-from sempre.analysis.functors import FUNCTORS
+from sempre.analysis.functor_signatures import FUNCTORS
 from sempre.analysis.model import Relation
 from sempre.analysis.naming import counted, nearest
 from sempre.analysis.type_table import unknown_type

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from sempre.diagnostics import Diagnostic
-from sempre.lang.syntax import Item, Program, RelationDecl, Rule
+from sempre.lang.syntax import Item, ParsedProgram, RelationDecl, Rule
 
 IGNORED = ("materialize", "watch")
 
 
-def ignore_ndlog(program: Program) -> tuple[Program, list[Diagnostic]]:
+def ignore_ndlog(program: ParsedProgram) -> tuple[ParsedProgram, list[Diagnostic]]:
     """`program` without its `materialize(...)` and `watch(...)` lines, and a note about each."""
     declared = {item.name for item in program.items if isinstance(item, RelationDecl)}
     ignored = [item for item in program.items if _is_ignored(item, declared)]
     if not ignored:
         return program, []
     notes = [_note(item) for item in ignored if isinstance(item, Rule)]
-    return Program(tuple(item for item in program.items if not _is_ignored(item, declared))), notes
+    return ParsedProgram(tuple(item for item in program.items if not _is_ignored(item, declared))), notes
 
 
 def _is_ignored(item: Item, declared: set[str]) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from sempre.analysis.alternatives import literals_of
 from sempre.analysis.binding import bind, strip_casts
 from sempre.analysis.draft import Clause, Draft
-from sempre.analysis.functors import AGGREGATE_RESULT
+from sempre.analysis.functor_signatures import AGGREGATE_RESULT
 from sempre.analysis.model import (
     Call,
     Compare,

@@ -9,7 +9,7 @@ from sempre.analysis.draft import Draft
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.analysis.type_table import TypeTable, build_type_table, unknown_type
 from sempre.diagnostics import Diagnostic
-from sempre.lang.syntax import Attribute, Directive, Program, RelationDecl
+from sempre.lang.syntax import Attribute, Directive, ParsedProgram, RelationDecl
 
 # Stands for a type that has been reported; nothing is checked against it.
 UNKNOWN_TYPE = Type("?", Kind.NUMBER)
@@ -41,7 +41,7 @@ def resolve_relations(draft: Draft) -> Draft:
     return replace(draft, relations=relations).report(diagnostics)
 
 
-def _declarations(program: Program) -> Iterator[RelationDecl]:
+def _declarations(program: ParsedProgram) -> Iterator[RelationDecl]:
     return (item for item in program.items if isinstance(item, RelationDecl))
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from sempre.analysis.draft import Draft
-from sempre.analysis.graph import arrange, components, shortest_path
 from sempre.analysis.model import Fold, Literal, Match, NormalRule, Not, Stratum
+from sempre.analysis.name_graphs import arrange, components, shortest_path
 from sempre.diagnostics import Diagnostic, Span
 from sempre.lang.syntax import Aggregate, Atom, Negation, Rule
 from sempre.lang.walk import children

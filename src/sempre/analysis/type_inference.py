@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sempre.analysis.alternatives import literals_of
 from sempre.analysis.draft import Clause, Draft
-from sempre.analysis.functors import AGGREGABLE, AGGREGATE_RESULT, COMPARABLE, FUNCTORS, LIST_ELEMENT
+from sempre.analysis.functor_signatures import AGGREGABLE, AGGREGATE_RESULT, COMPARABLE, FUNCTORS, LIST_ELEMENT
 from sempre.analysis.kinds import Classes, Key, Sort
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.analysis.naming import counted, shown

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sempre.analysis.model import Kind, Type
 from sempre.analysis.naming import nearest
 from sempre.diagnostics import Diagnostic, Span
-from sempre.lang.syntax import AlgebraicType, Program, RecordType, Subtype, TypeDecl, Union
+from sempre.lang.syntax import AlgebraicType, ParsedProgram, RecordType, Subtype, TypeDecl, Union
 
 BASE_TYPES = {kind.value: Type(kind.value, kind) for kind in Kind if kind is not Kind.RECORD}
 
@@ -62,7 +62,7 @@ class TypeTable:
         return name if base is None else self.record_root(base)
 
 
-def build_type_table(program: Program) -> tuple[TypeTable, list[Diagnostic]]:
+def build_type_table(program: ParsedProgram) -> tuple[TypeTable, list[Diagnostic]]:
     """The types of a program, and what is wrong with their declarations."""
     diagnostics: list[Diagnostic] = []
     declared: dict[str, TypeDecl] = {}

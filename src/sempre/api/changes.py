@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sempre.active.engine import ActiveEngine
+from sempre.active.active_engine import ActiveEngine
 from sempre.active.inference import Cycle
-from sempre.api.frames import Frames
 from sempre.api.intake import unknown
 from sempre.api.options import peak_rss
 from sempre.api.program import Program
+from sempre.api.relation_frames import RelationFrames
 from sempre.diagnostics import StateError
 from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.maintain.strategy import Change, difference
 from sempre.plan.backend import CLUSTER, Rows
-from sempre.results import Decoder, Shown
+from sempre.results import Decoder, RelationShape
 from sempre.storage.ondemand import OnDemand
 
 if TYPE_CHECKING:
@@ -135,11 +135,11 @@ class CycleChanges:
     minus: Mapping[str, int]
 
 
-def _shown(rows: Rows, shape: Shown) -> pa.Table:
+def _shown(rows: Rows, shape: RelationShape) -> pa.Table:
     return rows.to_arrow(shape)
 
 
-def _streamed(rows: Rows, shape: Shown) -> pa.Table | pa.RecordBatchReader:
+def _streamed(rows: Rows, shape: RelationShape) -> pa.Table | pa.RecordBatchReader:
     return rows.to_stream(shape)
 
 
@@ -150,7 +150,7 @@ class ChangeSets:
     program: Program
     engine: Engine | ActiveEngine
     decoder: Decoder
-    frames: Frames
+    frames: RelationFrames
 
     def of_epoch(
         self, result: EpochResult, before: Snapshot, after: Snapshot, jobs: int = 0, by_position: Iterable[str] = ()
@@ -219,7 +219,7 @@ class ChangeSets:
         self,
         change_of: FindChange,
         side: str,
-        show: Callable[[Rows, Shown], Any] = _shown,
+        show: Callable[[Rows, RelationShape], Any] = _shown,
     ) -> Mapping[str, Any]:
         """Arrow tables, or what `show` makes, of the rows that came (`plus`) or went (`minus`), for all relations."""
         relations = self.program.relations
@@ -228,6 +228,6 @@ class ChangeSets:
             change = change_of(name)
             if change is None:
                 return self.decoder.table(relations[name], [np.empty(0, np.int64)] * relations[name].arity, 0)
-            return show(getattr(change, side), Shown(relations[name], self.decoder))
+            return show(getattr(change, side), RelationShape(relations[name], self.decoder))
 
         return OnDemand(relations, table)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sempre.active.engine import ActiveEngine
+from sempre.active.active_engine import ActiveEngine
 from sempre.api.changes import ChangeSet, CycleChanges
 from sempre.api.epochs import Epochs
 from sempre.api.options import Options, check_amounts, check_options, check_store
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from sempre.active.explain import FactHistory
+    from sempre.active.history import FactHistory
     from sempre.spark.batches import Batch
     from sempre.spark.streams import BatchReport, Maintenance
     from sempre.verify import Verification
@@ -240,7 +240,7 @@ class Database(Epochs):
 
     def explain(self, fact: str) -> FactHistory:
         """Which cycles added or deleted a fact such as `down("a")`, and by which rules; for active rules."""
-        from sempre.active.explain import history
+        from sempre.active.history import history
         from sempre.query import constant_row
 
         self._active()

@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sempre.active.engine import CYCLE_LIMIT, ActiveEngine
-from sempre.active.session import Session
+from sempre.active.active_engine import CYCLE_LIMIT, ActiveEngine
+from sempre.active.background import Session
 from sempre.analysis.model import Relation
 from sempre.api.changes import ChangeSet, ChangeSets
-from sempre.api.frames import Frames
-from sempre.api.intake import Coming, Encoded, Intake, unknown
+from sempre.api.intake import Encoded, IncomingRows, Intake, unknown
 from sempre.api.options import Options, check_active, check_stratified, cluster_of, places_of, usable_modules
 from sempre.api.program import Program
+from sempre.api.relation_frames import RelationFrames
 from sempre.api.views import View, contains
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import DataError, StateError
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sempre.spark.border import Border
-    from sempre.spark.cluster.backend import SparkBackend
-    from sempre.spark.staying import Staying
+    from sempre.spark.cluster.spark_backend import SparkBackend
+    from sempre.spark.residency import Residency
     from sempre.storage.keeper import Keeper
 
 
@@ -66,7 +66,7 @@ class Epochs:
         else:
             check_stratified(options.cycles, options.memory, spark)
             self._cluster = cluster_of(checked, spark, options.place, self._backend)
-            several = places_of(parts, self._backend, self._cluster, options.place, options.memory)
+            places = places_of(parts, self._backend, self._cluster, options.place, options.memory)
             main = self._cluster if options.place == "cluster" else None
             self._engine = Engine(
                 checked,
@@ -75,10 +75,10 @@ class Epochs:
                 options.progress,
                 parts.modules,
                 deferred=parts.deferred,
-                several=several,
+                given_places=places,
                 branch=(lambda: sealed(self._backend.branch())) if self._cluster is None else None,
             )
-        self._frames = Frames(program.checked, spark, self._cluster)
+        self._frames = RelationFrames(program.checked, spark, self._cluster)
         engine = self._engine if isinstance(self._engine, Engine) else None
         self._intake = Intake(program, self._backend, self._frames.border, self._cluster, engine)
         self._changes = ChangeSets(program, self._engine, self._decoder, self._frames)
@@ -157,7 +157,7 @@ class Epochs:
             if self._evaluating:
                 raise StateError("the first epoch is being evaluated", hint="Ask for relations when it is there.")
             insert = self._intake.with_program_facts(self._intake.take(tables))
-            return self._epoch(lambda: self._rows(insert, Coming()), by_position=insert.by_position)
+            return self._epoch(lambda: self._rows(insert, IncomingRows()), by_position=insert.by_position)
 
     def _apply(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> ChangeSet:
         """One epoch of rows of any kind."""
@@ -166,7 +166,7 @@ class Epochs:
             by_position = coming.by_position | going.by_position
             return self._epoch(lambda: self._rows(coming, going), by_position=by_position)
 
-    def _rows(self, insert: Coming, delete: Coming) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _rows(self, insert: IncomingRows, delete: IncomingRows) -> tuple[dict[str, Any], dict[str, Any]]:
         self._intake.fit(insert)
         if isinstance(self._engine, ActiveEngine) and not self._is_running and self._engine.is_empty:
             self._engine.reset()
@@ -284,7 +284,7 @@ class Epochs:
         """Where values of a question are numbered. The cluster looks for values, and finds them by the codes here."""
         return self._backend.values.branch() if self._is_local else self._backend.values
 
-    def _staying(self) -> Staying | None:
+    def _staying(self) -> Residency | None:
         """Who decides what of an input stays on the cluster, if anything can."""
         return self._intake.staying()
 

@@ -20,8 +20,8 @@ from sempre.plan.backend import CLUSTER, Rows, sealed
 if TYPE_CHECKING:
     from sempre.spark.batches import Batch
     from sempre.spark.border import Border
-    from sempre.spark.cluster.backend import SparkBackend
-    from sempre.spark.staying import Staying
+    from sempre.spark.cluster.spark_backend import SparkBackend
+    from sempre.spark.residency import Residency
 
 # Columns of codes, and how many rows they have.
 Encoded: TypeAlias = "tuple[list[np.ndarray[Any, Any]], int]"
@@ -30,14 +30,14 @@ Operation: TypeAlias = "tuple[str, bool, list[np.ndarray[Any, Any]], int]"
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class IncomingRows:
     """Rows by relation: codes for the driver, and rows that are on the cluster. A relation may have both.
 
     `by_position` are the relations whose rows had columns with names that were not asked for them.
     """
 
     codes: dict[str, Encoded] = field(default_factory=dict)
-    there: dict[str, Rows] = field(default_factory=dict)
+    on_cluster: dict[str, Rows] = field(default_factory=dict)
     by_position: set[str] = field(default_factory=set)
 
 
@@ -51,30 +51,30 @@ class Intake:
     cluster: SparkBackend | None = None
     engine: Engine | None = None
 
-    def staying(self) -> Staying | None:
+    def staying(self) -> Residency | None:
         """Who decides what stays on the cluster, if anything can."""
         if self.cluster is None or self.engine is None:
             return None
-        from sempre.spark.staying import Staying
+        from sempre.spark.residency import Residency
 
         engine = self.engine
-        return Staying(self.cluster, engine.places, lambda name: engine.snapshot.explicit[name])
+        return Residency(self.cluster, engine.places, lambda name: engine.snapshot.explicit[name])
 
-    def take(self, tables: Mapping[str, Any], known: bool = False) -> Coming:
+    def take(self, tables: Mapping[str, Any], known: bool = False) -> IncomingRows:
         """The rows of all tables; what stays on the cluster is written there, several relations at a time.
 
         With `known`, values that have no code get none: the rows are to be looked for, not to be kept.
         """
-        coming = Coming()
+        coming = IncomingRows()
         # A branch begins with what is kept, and so do the facts that there are.
         values = self.backend.values.branch() if known else self.backend.values
         for name, rows in tables.items():
             self._take(self.relation(name), rows, coming, values)
         if self.cluster is not None:
-            sealed(self.cluster).settle(coming.there.values())
+            sealed(self.cluster).settle(coming.on_cluster.values())
         return coming
 
-    def _take(self, relation: Relation, rows: Any, coming: Coming, values: Values) -> None:
+    def _take(self, relation: Relation, rows: Any, coming: IncomingRows, values: Values) -> None:
         given, taking = split_given(rows)
         if is_spark_frame(given):
             rows = self.border().given(relation, given, self.staying(), taking)
@@ -82,16 +82,16 @@ class Intake:
         parts = rows if isinstance(rows, Parts) else Parts(rows)
         if parts.by_position:
             coming.by_position.add(relation.name)
-        if parts.there is not None:
-            coming.there[relation.name] = parts.there
-        if parts.here is not None:
-            coming.codes[relation.name] = self._encoded(relation, parts.here, values, coming.by_position)
+        if parts.on_cluster is not None:
+            coming.on_cluster[relation.name] = parts.on_cluster
+        if parts.in_driver is not None:
+            coming.codes[relation.name] = self._encoded(relation, parts.in_driver, values, coming.by_position)
 
-    def batch(self, batch: Batch) -> tuple[Coming, Coming]:
+    def batch(self, batch: Batch) -> tuple[IncomingRows, IncomingRows]:
         """What a batch of a stream inserts, and what it deletes: of each fact its last operation."""
         from sempre.spark.operations import last_operations
 
-        insert, delete = Coming(there=dict(batch.plus)), Coming(there=dict(batch.minus))
+        insert, delete = IncomingRows(on_cluster=dict(batch.plus)), IncomingRows(on_cluster=dict(batch.minus))
         for name, given in batch.here.items():
             columns, _ = self.encode(name, given.table, set())
             lasts = last_operations(columns, given.inserts, given.ranks)
@@ -116,7 +116,7 @@ class Intake:
             raise unknown(self.program, name)
         return relation
 
-    def with_program_facts(self, coming: Coming) -> Coming:
+    def with_program_facts(self, coming: IncomingRows) -> IncomingRows:
         """Also the facts that the program has itself."""
         codes = dict(coming.codes)
         for name, (columns, size) in self.program_facts().items():
@@ -125,7 +125,7 @@ class Intake:
                 codes[name] = (columns, size)
             else:
                 codes[name] = ([np.concatenate(pair) for pair in zip(mine[0], columns, strict=True)], mine[1] + size)
-        return Coming(codes, coming.there, coming.by_position)
+        return IncomingRows(codes, coming.on_cluster, coming.by_position)
 
     def program_facts(self) -> dict[str, Encoded]:
         """The facts that the program has itself."""
@@ -134,14 +134,14 @@ class Intake:
             by_relation.setdefault(fact.relation, []).append(fact)
         return {name: (self.backend.constants(facts), len(facts)) for name, facts in by_relation.items()}
 
-    def fit(self, coming: Coming) -> None:
+    def fit(self, coming: IncomingRows) -> None:
         """Make room for the values of rows to insert."""
         self.backend.fit({name: columns for name, (columns, _) in coming.codes.items()})
 
-    def rows(self, coming: Coming) -> dict[str, Rows]:
+    def rows(self, coming: IncomingRows) -> dict[str, Rows]:
         """One set of rows per relation, on the cluster if any of them is there."""
         found: dict[str, Rows] = {name: self.backend.rows(name, *encoded) for name, encoded in coming.codes.items()}
-        for name, there in coming.there.items():
+        for name, there in coming.on_cluster.items():
             mine = found.get(name)
             if mine is not None and self.engine is not None:
                 brought = self.engine.places.bring_rows(name, mine, CLUSTER)

@@ -12,14 +12,14 @@ from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, StateError
 from sempre.engine import Progress
-from sempre.maintain.names import STRATEGY_NAMES
+from sempre.maintain.strategy_names import STRATEGY_NAMES
 from sempre.modules.find import Modular, wanted_kinds
 from sempre.places import Places
 from sempre.plan.backend import sealed
 from sempre.sizes import parse_size
 
 if TYPE_CHECKING:
-    from sempre.spark.cluster.backend import SparkBackend
+    from sempre.spark.cluster.spark_backend import SparkBackend
 
 PLACES = ("auto", "driver", "workers", "cluster")
 
@@ -110,7 +110,7 @@ def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBac
         raise BackendError("place `cluster` needs a Spark session", hint=hint)
     if spark is None or place == "driver":
         return None
-    from sempre.spark.cluster.backend import SparkBackend
+    from sempre.spark.cluster.spark_backend import SparkBackend
 
     return SparkBackend(checked, spark, driver.values)
 
@@ -121,10 +121,10 @@ def places_of(
     """Where strata may run, if there is a choice."""
     if cluster is None:
         return None
-    from sempre.spark.cluster.closing import InTasks
+    from sempre.spark.cluster.task_closing import TaskClosing
 
     backends = {backend.place: backend for backend in (sealed(driver), sealed(cluster))}
-    closer = InTasks(cluster)
+    closer = TaskClosing(cluster)
     if place == "cluster":
         return Places(parts.program, backends, place, closer=closer)
     return Places(parts.program, backends, place, parse_size(memory), closer)

@@ -16,7 +16,7 @@ from sempre.storage.differences import Differences, differences, stored_alike
 from sempre.storage.digests import program_digest
 from sempre.storage.keeper import Keeper
 from sempre.storage.store import Store
-from sempre.storage.tables import LocalTables
+from sempre.storage.stored_tables import LocalTables
 
 if TYPE_CHECKING:
     from sempre.api.changes import ChangeSet

@@ -11,7 +11,7 @@ from sempre.engine import Snapshot
 from sempre.ingest import encode_rows
 from sempre.kernel.select import Selection
 from sempre.plan.backend import CLUSTER
-from sempre.results import Shown
+from sempre.results import RelationShape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ def find(database: Epochs, snapshot: Snapshot, name: str, selection: Selection) 
         return found
     version = database._version(name, snapshot)
     if version.place == CLUSTER:
-        from sempre.spark.cluster.outgoing import selected
+        from sempre.spark.cluster.arrow_output import selected
 
         rows = selected(version, selection)
         return database._backend.receive(name, rows.columns(), len(rows))
@@ -57,7 +57,7 @@ class View:
     def __init__(self, database: Epochs | Past, relation: Relation) -> None:
         self._database = database
         self.relation = relation
-        self._shape = Shown(relation, database._decoder)
+        self._shape = RelationShape(relation, database._decoder)
 
     @property
     def name(self) -> str:

@@ -1,7 +1,8 @@
 """The local backend: plans over the kernel's traces, in this process, on a few threads.
 
-Rows of a relation live in a `Trace`, what rules derive comes back as a `RowSet` or `Counted`, and a rule reads `View`s.
-Large inputs are cut into slices that run on the thread pool; the kernel's array operations release the interpreter.
+Rows of a relation live in a `Trace`, what rules derive comes back as a `RowSet` or `Counted`, and a rule reads a
+`TraceView`. Large inputs are cut into slices that run on the thread pool; the kernel's array operations release
+the interpreter.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
-from sempre.backends import best
+from sempre.backends import head_groups
 from sempre.backends.ordering import Ordering
 from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute, view_of
-from sempre.backends.walk import Walked, is_walkable, walk
+from sempre.backends.walk_code import WalkResult, is_walkable, walk
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel import compiled, join
 from sempre.kernel.chains import Chain, digest
@@ -39,7 +40,7 @@ from sempre.kernel.layout import (
     span_of,
 )  # fmt: skip
 from sempre.kernel.tally import Counted, Tally
-from sempre.kernel.trace import Excluded, Order, RowSet, Trace, View
+from sempre.kernel.trace import ExcludedRows, Order, RowSet, Trace, TraceView
 from sempre.kernel.values import Values
 from sempre.plan.backend import (
     DRIVER,
@@ -65,7 +66,7 @@ PARALLEL_ROWS = 1 << 15
 
 
 @dataclass(slots=True)
-class Prepared:
+class CompiledPlan:
     """A plan compiled for this backend."""
 
     plan: Plan
@@ -241,22 +242,22 @@ class LocalBackend:
         layout = common_packing([rows.packing for rows in sets])
         return RowSet(layout, join.distinct(np.concatenate([rows.repacked(layout).keys for rows in sets])))
 
-    def difference(self, rows: RowSet, version: View | Trace) -> RowSet:
+    def difference(self, rows: RowSet, version: TraceView | Trace) -> RowSet:
         """The rows that are not in a version or view."""
         if not len(rows) or not len(version):
             return rows
         found = version.contains(rows)
         return RowSet(rows.packing, rows.keys[~found]) if found.any() else rows
 
-    def intersection(self, rows: RowSet, version: View | Trace) -> RowSet:
+    def intersection(self, rows: RowSet, version: TraceView | Trace) -> RowSet:
         """The rows that are in a version or view."""
         return RowSet(rows.packing, rows.keys[version.contains(rows)])
 
     def version(self, rows: RowSet, orders: Iterable[Order] = ()) -> Trace:
         return Trace.of(rows, orders)
 
-    def view(self, *versions: Trace, without: Trace | None = None) -> View:
-        view = View.of(*versions)
+    def view(self, *versions: Trace, without: Trace | None = None) -> TraceView:
+        view = TraceView.of(*versions)
         return view if without is None or not len(without) else view.without(without)
 
     def statistics(self, state: Mapping[str, Trace]) -> TraceStatistics:
@@ -264,18 +265,20 @@ class LocalBackend:
 
     # -------------------------------------------------------------------------------------------------- plans
 
-    def prepare(self, plan: Plan) -> Prepared:
+    def prepare(self, plan: Plan) -> CompiledPlan:
         """Compile a plan; do it once and keep the result."""
         scans = bool(plan.steps) and isinstance(plan.steps[0], Probe) and not plan.steps[0].lookup
         if len(plan.steps) > 1 and isinstance(plan.steps[1], Distinct):
             scans = False  # it has to see all of the first step at once
         if not scans:
-            return Prepared(plan, None, Pipeline(plan.steps, self.values, on_piece=self._look), _multiplies(plan.steps))
+            return CompiledPlan(
+                plan, None, Pipeline(plan.steps, self.values, on_piece=self._look), _multiplies(plan.steps)
+            )
         first = plan.steps[0]
         assert isinstance(first, Probe)
         rest = plan.steps[1:]
         pipeline = Pipeline(rest, self.values, on_piece=self._look)
-        return Prepared(plan, Scan(first, self.values), pipeline, _multiplies(rest))
+        return CompiledPlan(plan, Scan(first, self.values), pipeline, _multiplies(rest))
 
     def watch(self, look: Callable[[], None] | None) -> None:
         """Have `look` called between the slices of what plans read, and the pieces of large joins."""
@@ -285,7 +288,7 @@ class LocalBackend:
         if self._watcher is not None:
             self._watcher()
 
-    def derive(self, relation: str, plans: Sequence[Prepared], views: Views, known: View | Trace) -> RowSet:
+    def derive(self, relation: str, plans: Sequence[CompiledPlan], views: Views, known: TraceView | Trace) -> RowSet:
         """The distinct facts that the plans derive and that are not known yet."""
         parts: list[tuple[Packing, Keys]] = []
         target = self._target(relation, known)
@@ -308,7 +311,7 @@ class LocalBackend:
             return RowSet(target, np.empty(0, target.dtype))
         return self.union([RowSet(layout, keys) for layout, keys in parts])
 
-    def supports(self, relation: str, plans: Sequence[Prepared], views: Views, known: View | Trace) -> Counted:
+    def supports(self, relation: str, plans: Sequence[CompiledPlan], views: Views, known: TraceView | Trace) -> Counted:
         """The facts that the plans derive and that are not known yet, with how many instances derive each."""
         parts: list[Counted] = []
         target = self._target(relation, known)
@@ -339,7 +342,7 @@ class LocalBackend:
         weights = np.concatenate([part.weights for part in parts])
         return Counted(layout, *join.summed(keys, weights, layout.bits)).narrowed()
 
-    def count(self, relation: str, plans: Sequence[Prepared], views: Views) -> Counted:
+    def count(self, relation: str, plans: Sequence[CompiledPlan], views: Views) -> Counted:
         """The facts that the plans derive, with the number of instances that derive each."""
         target = self.empty(relation).packing
         parts: list[Counted] = []
@@ -372,7 +375,7 @@ class LocalBackend:
         keep = Trace.of(rows).contains(counted.rows())
         return Counted(counted.packing, counted.keys[keep], counted.weights[keep])
 
-    def excluded(self, counted: Counted, view: View | Trace) -> Counted:
+    def excluded(self, counted: Counted, view: TraceView | Trace) -> Counted:
         """What is counted of rows outside the view."""
         if not len(counted) or not len(view):
             return counted
@@ -420,11 +423,11 @@ class LocalBackend:
     def walk(
         self,
         front: Mapping[str, RowSet],
-        plans: Sequence[Prepared],
+        plans: Sequence[CompiledPlan],
         views: Views,
-        present: Mapping[str, View],
+        present: Mapping[str, TraceView],
         deleting: Mapping[str, Tally] | None,
-    ) -> Walked | None:
+    ) -> WalkResult | None:
         """Follow delta plans from a small front, row by row, or None where arrays have to do it."""
         own = frozenset(present)
         if not all(prepared.walkable(own) for prepared in plans):
@@ -467,12 +470,12 @@ class LocalBackend:
     def chosen(self, rows: RowSet, mask: join.Mask) -> RowSet:
         return RowSet(rows.packing, rows.keys[mask])
 
-    def standing(self, view: View) -> Trace:
+    def standing(self, view: TraceView) -> Trace:
         """The rows of a view as a version of their own."""
         parts = [self._left(trace, excluded) for trace, excluded in view.parts]
         return Trace.of(self.union(parts))
 
-    def _left(self, trace: Trace, excluded: Iterable[Excluded]) -> RowSet:
+    def _left(self, trace: Trace, excluded: Iterable[ExcludedRows]) -> RowSet:
         rows = trace.rows()
         for other in excluded:
             rows = RowSet(rows.packing, rows.keys[~other.contains(rows)])
@@ -491,25 +494,27 @@ class LocalBackend:
     def improvement(self, relation: str, rows: RowSet, version: Trace) -> tuple[RowSet, RowSet]:
         """The best rows that beat what `version` has for their groups, and the rows they replace."""
         kind, column, operand = self._aggregate(relation)
-        return best.improvement(rows, version, kind, operand, column)
+        return head_groups.improvement(rows, version, kind, operand, column)
 
     def groups(self, relation: str, rows: RowSet) -> RowSet:
         """One row for each group of a relation with an aggregate; every row, of any other relation."""
         declared = self.program.relations[relation]
-        return rows if declared.aggregate is None else best.best_per_group(rows, "min", "number", declared.aggregate[1])
+        if declared.aggregate is None:
+            return rows
+        return head_groups.best_per_group(rows, "min", "number", declared.aggregate[1])
 
     def group_rows(self, relation: str, groups: RowSet, version: Trace) -> RowSet:
         """The rows of `version` in these groups; without an aggregate, those that are among them."""
         declared = self.program.relations[relation]
         if declared.aggregate is None:
             return self.intersection(groups, version)
-        return best.group_rows(groups, version, declared.aggregate[1])
+        return head_groups.group_rows(groups, version, declared.aggregate[1])
 
     def totals(self, relation: str, counted: Counted) -> RowSet:
         """One row per group of a relation that keeps the `sum` or `count`."""
         kind, column, operand = self._aggregate(relation)
         with located(self.program, [rule for rule in self.program.rules if rule.relation == relation]):
-            return best.totals(counted.packing, counted.keys, counted.weights, kind, operand, column)
+            return head_groups.totals(counted.packing, counted.keys, counted.weights, kind, operand, column)
 
     def _aggregate(self, relation: str) -> tuple[str, int, str]:
         declared = self.program.relations[relation]
@@ -517,18 +522,20 @@ class LocalBackend:
         kind, column = declared.aggregate
         return kind, column, declared.kinds[column].value
 
-    def _target(self, relation: str, known: View | Trace) -> Packing:
-        trace = known.parts[0][0] if isinstance(known, View) else known
+    def _target(self, relation: str, known: TraceView | Trace) -> Packing:
+        trace = known.parts[0][0] if isinstance(known, TraceView) else known
         return trace.packing if trace.size else self.empty(relation).packing
 
-    def _run(self, prepared: Prepared, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
+    def _run(self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
         with located(self.program, (prepared.plan.rule,)):
             if prepared.scan is None:
                 prepared.pipeline.run(Bindings.unit(counted), views, sink)
             else:
                 self._run_slices(prepared, views, sink, counted)
 
-    def _run_slices(self, prepared: Prepared, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
+    def _run_slices(
+        self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool
+    ) -> None:
         assert prepared.scan is not None
         view = view_of(views, prepared.scan.key)
         slices = prepared.scan.slices(view, SLICE_ROWS, counted)
@@ -614,16 +621,16 @@ def _distinct_values(trace: Trace, column: int) -> int:
 
 if TYPE_CHECKING:
     # What this backend can do, and that its types are of one family.
-    LocalModules = ModuleAlgebra[RowSet, Trace, View, Counted, Tally, Prepared]
-    LocalCycles = CycleAlgebra[RowSet, Trace, View, Counted, Tally, Prepared]
+    LocalModules = ModuleAlgebra[RowSet, Trace, TraceView, Counted, Tally, CompiledPlan]
+    LocalCycles = CycleAlgebra[RowSet, Trace, TraceView, Counted, Tally, CompiledPlan]
     _modules: type[LocalModules] = LocalBackend
     _cycles: type[LocalCycles] = LocalBackend
     _rows: type[Rows] = RowSet
     _version: type[VersionOf[RowSet]] = Trace
-    _view: type[ViewOf[Trace]] = View
+    _view: type[ViewOf[Trace]] = TraceView
     _counted: type[CountedOf[RowSet]] = Counted
     _tally: type[TallyOf[Counted]] = Tally
-    _executable: type[Executable] = Prepared
-    _walk: type[WalkOf[RowSet, Counted]] = Walked
+    _executable: type[Executable] = CompiledPlan
+    _walk: type[WalkOf[RowSet, Counted]] = WalkResult
     _ordering: type[OrderingOf[RowSet]] = Ordering
-    _chain: type[ChainOf[RowSet, Trace, View, Counted]] = Chain
+    _chain: type[ChainOf[RowSet, Trace, TraceView, Counted]] = Chain

@@ -18,7 +18,7 @@ from sempre.kernel import functors, join, reduce
 from sempre.kernel.layout import Column, Field, Keys, Packing
 from sempre.kernel.run import Run
 from sempre.kernel.tally import Tally
-from sempre.kernel.trace import Excluded, Trace, View
+from sempre.kernel.trace import ExcludedRows, Trace, TraceView
 from sempre.kernel.values import Values, float_codes
 from sempre.plan.ops import (
     Absent,
@@ -26,7 +26,7 @@ from sempre.plan.ops import (
     Distinct,
     Either,
     Filter,
-    Lower,
+    LowerRank,
     Probe,
     RankOf,
     Read,
@@ -36,16 +36,16 @@ from sempre.plan.ops import (
     probes,
 )
 
-Views: TypeAlias = Mapping[tuple[str, Read], View | Tally]  # a tally for `Read.RANK`, a view for all else
+Views: TypeAlias = Mapping[tuple[str, Read], TraceView | Tally]  # a tally for `Read.RANK`, a view for all else
 
 # A join that would yield more rows than this is split.
 PIECE_ROWS = 1 << 17
 
 
-def view_of(views: Views, key: tuple[str, Read]) -> View:
+def view_of(views: Views, key: tuple[str, Read]) -> TraceView:
     """What is read by this name: all but ranks."""
     found = views[key]
-    assert isinstance(found, View)
+    assert isinstance(found, TraceView)
     return found
 
 
@@ -192,7 +192,7 @@ def _compile(step: Step, values: Values, carried: frozenset[str]) -> Runner:
         return _distinct
     if isinstance(step, RankOf):
         return _rank_of(step, values)
-    if isinstance(step, Lower):
+    if isinstance(step, LowerRank):
         return _lower(step, values, live)
     assert isinstance(step, Reduce), "a choice is the last step of a pipeline"
     return _reduce(step, values, carried)
@@ -280,7 +280,7 @@ class _ProbeRunner:
                 total += self._count(rows, part, prefix)
         return total
 
-    def _restrict(self, rows: Bindings, view: View, prefix: list[Column]) -> Bindings:
+    def _restrict(self, rows: Bindings, view: TraceView, prefix: list[Column]) -> Bindings:
         """A probe that binds nothing only counts what it finds."""
         hits = self.hits(rows, view, prefix)
         kept = rows.keep(hits > 0, self._live)
@@ -289,7 +289,7 @@ class _ProbeRunner:
             kept = Bindings(kept.size, kept.columns, kept.fields, weights[hits > 0])
         return kept
 
-    def hits(self, rows: Bindings, view: View, prefix: list[Column]) -> Column:
+    def hits(self, rows: Bindings, view: TraceView, prefix: list[Column]) -> Column:
         """For every row, how many rows of the view it joins with."""
         total: Column = np.zeros(rows.size, np.int64)
         for part, excluded in view.parts:
@@ -300,7 +300,7 @@ class _ProbeRunner:
                         total -= self._count(rows, other, prefix)
         return total
 
-    def _count(self, rows: Bindings, trace: Excluded, prefix: list[Column]) -> Column:
+    def _count(self, rows: Bindings, trace: ExcludedRows, prefix: list[Column]) -> Column:
         inside = self._inside(rows, trace.fields, prefix)
         if inside is not None:
             counts: Column = np.zeros(rows.size, np.int64)
@@ -327,7 +327,7 @@ class _ProbeRunner:
         return inside
 
     def _join(
-        self, rows: Bindings, trace: Trace, excluded: tuple[Excluded, ...], prefix: list[Column]
+        self, rows: Bindings, trace: Trace, excluded: tuple[ExcludedRows, ...], prefix: list[Column]
     ) -> Bindings | list[Bindings] | None:
         at: join.Rows | None = None
         inside = self._inside(rows, trace.fields, prefix)
@@ -377,7 +377,7 @@ class Scan:
         self._order = step.order
         self._join = _ProbeRunner(step, values, step.live)
 
-    def slices(self, view: View, slice_rows: int, counted: bool) -> Iterator[Bindings]:
+    def slices(self, view: TraceView, slice_rows: int, counted: bool) -> Iterator[Bindings]:
         """Bindings of at most `slice_rows` rows each."""
         unit = Bindings.unit(counted)
         for part, excluded in view.parts:
@@ -394,7 +394,7 @@ class Scan:
                         yield bound
 
 
-def _member_of(trace: Excluded, order: tuple[int, ...], keys: Keys, layout: Packing) -> join.Mask:
+def _member_of(trace: ExcludedRows, order: tuple[int, ...], keys: Keys, layout: Packing) -> join.Mask:
     """Which keys, given in `layout`, stand for rows of `trace`."""
     own = trace.packing.reordered(order)
     if own is not layout:
@@ -522,10 +522,10 @@ class _Nested:
 def _absent(step: Absent, values: Values, carried: frozenset[str]) -> Runner:
     live = step.live | carried
     here = _Nested(step.literal, step.steps, values, carried)
-    there = _Nested(step.literal, step.there, values, carried) if step.there else None
+    there = _Nested(step.literal, step.steps_there, values, carried) if step.steps_there else None
 
     def absent(rows: Bindings, views: Views) -> Bindings:
-        if there is None or _unchanged(step.there, views):
+        if there is None or _unchanged(step.steps_there, views):
             if step.flips:
                 return Bindings(0, {}, {}, rows.weights)
             return rows.keep(~here.found(rows, views), live)
@@ -542,7 +542,7 @@ def _reduce(step: Reduce, values: Values, carried: frozenset[str]) -> Runner:
     literal = step.literal
     live, result = step.live | carried, literal.result.name
     here = _Nested(literal, step.steps, values, carried)
-    there = _Nested(literal, step.there, values, carried) if step.there else None
+    there = _Nested(literal, step.steps_there, values, carried) if step.steps_there else None
 
     def results(nested: _Nested, rows: Bindings, views: Views) -> tuple[join.Mask, Column]:
         groups, terms = nested.solutions(rows, views, literal.expr)
@@ -550,7 +550,7 @@ def _reduce(step: Reduce, values: Values, carried: frozenset[str]) -> Runner:
 
     def fold(rows: Bindings, views: Views) -> Bindings:
         found, column = results(here, rows, views)
-        if there is not None and not _unchanged(step.there, views):
+        if there is not None and not _unchanged(step.steps_there, views):
             found_there, column_there = results(there, rows, views)
             same = found_there & (column == column_there)
             found &= ~same if step.flips else same
@@ -581,7 +581,7 @@ def _rank_of(step: RankOf, values: Values) -> Runner:
     return rank_of
 
 
-def _lower(step: Lower, values: Values, live: frozenset[str]) -> Runner:
+def _lower(step: LowerRank, values: Values, live: frozenset[str]) -> Runner:
     def lower(rows: Bindings, views: Views) -> Bindings:
         return rows.keep(_ranks(step.atom, values, rows, views) < rows.columns[step.than.name], live)
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from sempre.cli.arguments import STORE_COMMANDS, UsageError, parse
-from sempre.cli.signals import Ending
+from sempre.cli.signals import SignalExit
 from sempre.cli.terminal import show_error, show_text
 from sempre.diagnostics import BackendError, InternalError, SempreError
 
@@ -21,7 +21,7 @@ DONE, AT_FAULT, USAGE, DEFECT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; every error ends here, as text on standard error and an exit code."""
-    ending = Ending()
+    ending = SignalExit()
     if argv is not None:  # called by somebody who goes on afterwards
         with ending:
             return _ended(ending, argv)
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _ended(ending, None)
 
 
-def _ended(ending: Ending, argv: Sequence[str] | None) -> int:
+def _ended(ending: SignalExit, argv: Sequence[str] | None) -> int:
     """The exit code of one command."""
     try:
         code = _guarded(argv)
@@ -73,19 +73,19 @@ def _dispatch(argv: list[str]) -> int:
     options = parse(argv)
     match options.command:
         case "run":
-            from sempre.cli.run import run
+            from sempre.cli.run_command import run
 
             return run(options)
         case "check":
-            from sempre.cli.check import check
+            from sempre.cli.check_command import check
 
             return check(options)
         case "network":
-            from sempre.cli.network import network
+            from sempre.cli.network_command import network
 
             return network(options)
         case command if command in STORE_COMMANDS:
-            from sempre.cli.stores import COMMANDS
+            from sempre.cli.store_commands import COMMANDS
 
             return COMMANDS[command](options)
     return DONE

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sempre.diagnostics import StateError
-from sempre.maintain.names import STRATEGY_NAMES
+from sempre.maintain.strategy_names import STRATEGY_NAMES
 from sempre.sizes import parse_size
 
 NETWORK_ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sempre.analysis.model import CheckedProgram
-from sempre.files import Epoch, Written, read_changes, read_inputs, write_outputs
+from sempre.files import Epoch, WrittenFiles, read_changes, read_inputs, write_outputs
 from sempre.files.locations import reachable
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Notes = dict[str, list[dict[str, Any]]]
 
 
-class Pipeline(Protocol):
+class CommandPipeline(Protocol):
     """Reads, writes, and may hold a session that ends with it."""
 
     @property
@@ -38,16 +38,16 @@ class Pipeline(Protocol):
 
     def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None: ...
 
-    def write_outputs(self, checked: CheckedProgram, database: Database) -> Written: ...
+    def write_outputs(self, checked: CheckedProgram, database: Database) -> WrittenFiles: ...
 
-    def __enter__(self) -> Pipeline: ...
+    def __enter__(self) -> CommandPipeline: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
 
-def pipeline(options: argparse.Namespace) -> Pipeline:
+def pipeline(options: argparse.Namespace) -> CommandPipeline:
     """The one that the command line asks for; a Spark session begins to start."""
     if options.on == "local":
         return FilePipeline(options.facts, options.output)
@@ -101,7 +101,7 @@ class FilePipeline:
     def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None:
         """Nothing: a program that asks for a table of changes is refused without Spark."""
 
-    def write_outputs(self, checked: CheckedProgram, database: Database) -> Written:
+    def write_outputs(self, checked: CheckedProgram, database: Database) -> WrittenFiles:
         return write_outputs(
             checked,
             lambda name: database[name].to_arrow(),
@@ -156,7 +156,7 @@ class SparkPipeline:
 
         Sinks(self.session(), checked, self._output).write_changes(epoch, changes)
 
-    def write_outputs(self, checked: CheckedProgram, database: Database) -> Written:
+    def write_outputs(self, checked: CheckedProgram, database: Database) -> WrittenFiles:
         from sempre.spark.sinks import Sinks
 
         sinks = Sinks(self.session(), checked, self._output)

@@ -16,14 +16,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # `timeout` and process managers send a signal to a process and to its group: the second is no second request.
 SAME_REQUEST_SECONDS = 1.0
 # An interrupt that arrived where Python passes over exceptions is raised again after so long.
-AGAIN_SECONDS = 0.02
+REPEAT_SECONDS = 0.02
 
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM: all that tidies up after Ctrl-C does so after this, too."""
 
 
-class Ending:
+class SignalExit:
     """How a signal ends a command: as an exception in the main thread, and as the exit code of the process.
 
     An interrupt that nothing heeded, because it arrived in a finalizer or in a callback, is raised again. One that
@@ -42,7 +42,7 @@ class Ending:
         """The exit code for the signal that was received, as a shell has it; 0 if there was none."""
         return 128 + self.received if self.received else 0
 
-    def __enter__(self) -> Ending:
+    def __enter__(self) -> SignalExit:
         if threading.current_thread() is not threading.main_thread():
             return self
         for number in SIGNALS:
@@ -97,6 +97,6 @@ class Ending:
             self._unraisable(unraisable)
             return
         self._at = -SAME_REQUEST_SECONDS  # it has not been heeded: the next is a request again
-        timer = threading.Timer(AGAIN_SECONDS, _thread.interrupt_main, (self.received,))
+        timer = threading.Timer(REPEAT_SECONDS, _thread.interrupt_main, (self.received,))
         timer.daemon = True
         timer.start()

@@ -25,7 +25,7 @@ _COLORS = (
 )
 
 
-class Progress(Protocol):
+class ProgressState(Protocol):
     """How far a run is."""
 
     @property
@@ -88,7 +88,7 @@ class ProgressLine:
         self.started = self.shown = time.perf_counter()
         self.visible = False
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: ProgressState) -> None:
         now = time.perf_counter()
         if now - self.started < QUIET_SECONDS or (self.visible and now - self.shown < REFRESH_SECONDS):
             return
@@ -105,7 +105,7 @@ class ProgressLine:
             self.visible = False
 
 
-def progress_text(progress: Progress) -> str:
+def progress_text(progress: ProgressState) -> str:
     rate = progress.facts / progress.seconds if progress.seconds > 0 else 0.0
     return (
         f"stratum {progress.stratum}/{progress.strata} · round {progress.round:,} · {progress.facts:,} facts"

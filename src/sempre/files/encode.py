@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.files.columns import schema_of
-from sempre.files.options import TextFormat
+from sempre.files.directive_options import TextFormat
 from sempre.files.records import Value, parse_record
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatchReader"

@@ -13,14 +13,19 @@ from sempre.analysis.model import Kind, Relation, Type
 from sempre.diagnostics import DataError, Diagnostic, Span
 from sempre.files.columns import RANGES, marked_by_position, schema_of, table_of, unit_table
 from sempre.files.instants import Unsuited, whole_numbers
-from sempre.files.matching import BY_NAME, Taking, matched
+from sempre.files.matching import BY_NAME, ColumnChoice, matched
 from sempre.files.records import Value, format_record, parse_record
 
 # ------------------------------------------------------------------------------------------------- Parquet
 
 
 def read_parquet(
-    path: Path, relation: Relation, types: Mapping[str, Type], *, drop_nulls: bool = False, taking: Taking = BY_NAME
+    path: Path,
+    relation: Relation,
+    types: Mapping[str, Type],
+    *,
+    drop_nulls: bool = False,
+    taking: ColumnChoice = BY_NAME,
 ) -> pa.Table:
     """The facts of a Parquet file, or of a folder of them."""
     import pyarrow.parquet as pq
@@ -40,7 +45,7 @@ def conform(
     types: Mapping[str, Type],
     *,
     drop_nulls: bool = False,
-    taking: Taking = BY_NAME,
+    taking: ColumnChoice = BY_NAME,
 ) -> pa.Table:
     """`table` with the columns and types of `relation`, found as `matched` finds them.
 
@@ -135,7 +140,7 @@ def read_json(
     *,
     layout: str = "list",
     drop: bool = False,
-    taking: Taking = BY_NAME,
+    taking: ColumnChoice = BY_NAME,
 ) -> pa.Table:
     """The facts of a JSON file: a list of rows or, with the layout `lines`, a row per line.
 
@@ -184,7 +189,7 @@ def _json_lines(data: bytes, origin: str) -> list[Any]:
 class _Keys:
     """The values of objects in the order of the relation's columns; most have the keys of the one before."""
 
-    def __init__(self, relation: Relation, taking: Taking) -> None:
+    def __init__(self, relation: Relation, taking: ColumnChoice) -> None:
         self._relation = relation
         self._taking = taking
         self._orders: dict[tuple[str, ...], list[str]] = {}

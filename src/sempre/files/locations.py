@@ -36,7 +36,7 @@ def reachable(place: object) -> Path:
     return path
 
 
-def inside(folder: object, name: str) -> Path:
+def path_inside(folder: object, name: str) -> Path:
     """The path of a file whose name is relative to a folder; raises like `reachable`."""
     return reachable(name) if is_url(name) else reachable(folder) / name
 

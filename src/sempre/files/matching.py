@@ -18,11 +18,11 @@ from sempre.diagnostics import NOWHERE, DataError, Diagnostic, Span
 # What Spark calls the columns of tuples and of text; what polars and, made to text, pandas call theirs.
 MADE_UP = (("_{}", 1), ("_c{}", 0), ("column_{}", 0), ("{}", 0))
 # Names beyond this are not shown.
-SHOWN = 20
+SHOWN_COLUMNS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Taking:
+class ColumnChoice:
     """What was asked for: `places` of the columns or just `by_position`; else names, and whether `extra` ones may be.
 
     `requests` are the words for these two requests where the table comes from, for hints; empty if there are none.
@@ -34,13 +34,13 @@ class Taking:
     requests: tuple[str, str] = ("", "")
 
 
-BY_NAME = Taking()
+BY_NAME = ColumnChoice()
 # As the options of `.input` have it.
 IN_DIRECTIVE = ("{places} in .input", "extra=ignore in .input")
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class ColumnMatch:
     """The place in the table of every column of the relation, and whether its name decided that."""
 
     places: tuple[int, ...]
@@ -51,24 +51,24 @@ def matched(
     relation: Relation,
     names: Sequence[str],
     what: str,
-    taking: Taking = BY_NAME,
+    taking: ColumnChoice = BY_NAME,
     *,
     span: Span = NOWHERE,
     made_up: bool = True,
-) -> Matched:
+) -> ColumnMatch:
     """Where the columns of a relation are among `names`; raises `DataError` (E502) if that cannot be told.
 
     `what` names the table in the message. Without `made_up`, no names are taken for those that a tool has made up.
     """
     if taking.places is not None:
         _check_places(relation, names, what, taking.places, span)
-        return Matched(taking.places, False)
+        return ColumnMatch(taking.places, False)
     places = None if taking.by_position else named_places(relation.columns, names, extra=taking.extra)
     if places is not None:
-        return Matched(places, True)
+        return ColumnMatch(places, True)
     if taking.by_position or (made_up and _are_made_up(names)):
         _check_width(relation, names, what, span)
-        return Matched(tuple(range(len(names))), False)
+        return ColumnMatch(tuple(range(len(names))), False)
     raise DataError(_mismatch(relation, names, what, taking, span))
 
 
@@ -118,7 +118,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"the columns are {_shown(names)}" if names else ""
 
 
-def _mismatch(relation: Relation, names: Sequence[str], what: str, taking: Taking, span: Span) -> Diagnostic:
+def _mismatch(relation: Relation, names: Sequence[str], what: str, taking: ColumnChoice, span: Span) -> Diagnostic:
     """What is wrong with the names, and the select that would make them right."""
     found = found_places(relation.columns, names)
     missing = [name for name in relation.columns if name not in found]
@@ -127,7 +127,7 @@ def _mismatch(relation: Relation, names: Sequence[str], what: str, taking: Takin
     message = f"relation `{relation.name}` has the columns {_shown(relation.columns)}; {what} has {_shown(names)}"
     if not missing:
         detail = f"the relation has no {_shown(others)}"
-        hint = f"Select {', '.join(_selected(name, names[found[name]]) for name in relation.columns[:SHOWN])}"
+        hint = f"Select {', '.join(_selected(name, names[found[name]]) for name in relation.columns[:SHOWN_COLUMNS])}"
         return Diagnostic("E502", message, span, detail=detail, hint=_with_request(hint, taking.requests[1]))
     twice = [name for name, times in Counter(name.casefold() for name in names).items() if times > 1]
     ambiguous = [name for name in missing if name.casefold() in twice]
@@ -135,7 +135,7 @@ def _mismatch(relation: Relation, names: Sequence[str], what: str, taking: Takin
     guesses = _guesses(missing, [] if ambiguous else others)
     parts = [
         _selected(name, names[found[name]] if name in found else guesses.get(name, "..."))
-        for name in relation.columns[:SHOWN]
+        for name in relation.columns[:SHOWN_COLUMNS]
     ]
     hint = f"Say which is which: select {', '.join(parts)}"
     places = f"columns={':'.join(map(str, range(relation.arity)))}"
@@ -171,5 +171,5 @@ def _with_request(hint: str, request: str, does: str = "leaves the others out") 
 
 
 def _shown(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more if names else "none"
+    more = f" and {len(names) - SHOWN_COLUMNS} more" if len(names) > SHOWN_COLUMNS else ""
+    return ", ".join(names[:SHOWN_COLUMNS]) + more if names else "none"

@@ -17,9 +17,9 @@ import pyarrow as pa
 from sempre.analysis.model import CheckedProgram, Relation, Type
 from sempre.diagnostics import DataError, Diagnostic, Findings, ProgramError, SempreError, Span
 from sempre.files.columns import concat
+from sempre.files.directive_options import Endpoint, check_directives, input_endpoint
 from sempre.files.foreign import read_json, read_parquet
-from sempre.files.locations import inside, reachable
-from sempre.files.options import Endpoint, check_directives, input_endpoint
+from sempre.files.locations import path_inside, reachable
 from sempre.files.text import read_text
 from sempre.sizes import parse_size
 
@@ -76,7 +76,7 @@ def read_endpoint(
     if endpoint.io == "stdin":
         data = (stdin or Stdin()).read(relation)
         return read_text(unpacked(data, "<stdin>"), relation, endpoint.text, "<stdin>", types)
-    path = inside(folder, endpoint.filename)
+    path = path_inside(folder, endpoint.filename)
     if endpoint.io == "parquet":
         found = existing(path, relation)
         return read_parquet(found, relation, types, drop_nulls=endpoint.drop_nulls, taking=endpoint.taking)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import Diagnostic, ProgramError
-from sempre.files.options import input_endpoint, output_endpoint
+from sempre.files.directive_options import input_endpoint, output_endpoint
 from sempre.lang.syntax import Directive
 
 FILES = ("file", "parquet", "json")

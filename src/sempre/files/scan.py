@@ -11,7 +11,7 @@ import pyarrow as pa
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.diagnostics import DataError, Diagnostic, Span
 from sempre.files.columns import RANGES, table_of
-from sempre.files.options import TextFormat
+from sempre.files.directive_options import TextFormat
 from sempre.files.records import RecordError, format_record, parse_record
 
 MOST_FAULTS = 20
@@ -41,7 +41,7 @@ Row = tuple[str, list[Cell]]
 """The line a row begins on, as text, and its cells."""
 
 
-class Fault(ValueError):
+class CellFault(ValueError):
     """Why a cell is refused; `offset` says where in it."""
 
     def __init__(self, code: str, message: str, hint: str = "", offset: int = 0) -> None:
@@ -60,7 +60,7 @@ class Faults:
     more: int = 0
     lines: dict[int, str] = field(default_factory=dict)
 
-    def add(self, fault: Fault, cell: Cell, line: str) -> None:
+    def add(self, fault: CellFault, cell: Cell, line: str) -> None:
         if len(self.found) == MOST_FAULTS:
             self.more += 1
             return
@@ -117,13 +117,13 @@ def _scanned(
         try:
             _check_quotes(cells, layout)
             _check_width(cells, relation, layout)
-        except Fault as fault:
+        except CellFault as fault:
             faults.add(fault, Cell(line, cells[0].line, 1), line)
             continue
         for place, type_, column in zip(places, relation.types, columns, strict=True):
             try:
                 column.append(_value(cells[place].text, type_, types))
-            except Fault as fault:
+            except CellFault as fault:
                 faults.add(fault, cells[place], line)
     faults.raise_any()
     return table_of(relation, columns)
@@ -151,7 +151,7 @@ def scan_unit(data: bytes, start: int, file: str, relation: Relation) -> bool:
     for line, cells in rows:
         if line.strip() not in ("()", ""):
             message = f"relation `{relation.name}` has no columns"
-            faults.add(Fault("E502", message, hint="Write the line `()` when it holds."), cells[0], line)
+            faults.add(CellFault("E502", message, hint="Write the line `()` when it holds."), cells[0], line)
     faults.raise_any()
     return bool(rows)
 
@@ -224,7 +224,9 @@ def _quoted_rows(data: bytes, layout: TextFormat, first: int) -> Iterator[Row]:
 
 def _check_quotes(cells: list[Cell], layout: TextFormat) -> None:
     if layout.rfc4180 and any(cell.broken for cell in cells):
-        raise Fault("E502", "a quote is not closed, or text follows the closing quote", 'Write a quote inside as "".')
+        raise CellFault(
+            "E502", "a quote is not closed, or text follows the closing quote", 'Write a quote inside as "".'
+        )
 
 
 def _check_width(cells: list[Cell], relation: Relation, layout: TextFormat) -> None:
@@ -240,18 +242,18 @@ def _check_width(cells: list[Cell], relation: Relation, layout: TextFormat) -> N
         message, hint = f"the line is empty: {message}", "Remove it."
     elif len(cells) == 1 and layout.delimiter == "\t" and wanted > 1:
         hint += ' Separate them by tabs, or name another character with delimiter=",".'
-    raise Fault("E502", message, hint)
+    raise CellFault("E502", message, hint)
 
 
 # -------------------------------------------------------------------------------------------------- values
 
 
 def _value(text: str, type_: Type, types: Mapping[str, Type]) -> object:
-    """The value of type `type_` that a cell spells; raises `Fault`."""
+    """The value of type `type_` that a cell spells; raises `CellFault`."""
     bad = _UNDECODED.search(text)
     if bad:
         byte = ord(bad[0]) - 0xDC00
-        raise Fault("E505", f"byte 0x{byte:02x} is not UTF-8", "Convert the file to UTF-8.", bad.start())
+        raise CellFault("E505", f"byte 0x{byte:02x} is not UTF-8", "Convert the file to UTF-8.", bad.start())
     match type_.kind:
         case Kind.SYMBOL:
             return text
@@ -259,20 +261,20 @@ def _value(text: str, type_: Type, types: Mapping[str, Type]) -> object:
             return _integer(text, type_.kind)
         case Kind.FLOAT:
             if not _FLOAT.fullmatch(text.strip()):
-                raise Fault("E503", f"`{text}` is not a float")
+                raise CellFault("E503", f"`{text}` is not a float")
             return float(text)
         case Kind.RECORD:
             try:
                 return format_record(parse_record(text, type_, types), type_, types)
             except RecordError as error:
-                raise Fault("E507", str(error), "Write records as [1, [2, nil]].", error.position) from None
+                raise CellFault("E507", str(error), "Write records as [1, [2, nil]].", error.position) from None
 
 
 def _integer(text: str, kind: Kind) -> int:
     article = "an unsigned" if kind is Kind.UNSIGNED else "a number"
     match = _INTEGER.fullmatch(text.strip(" \t"))
     if match is None:
-        raise Fault("E503", f"`{text}` is not {article}" + (" number" if kind is Kind.UNSIGNED else ""))
+        raise CellFault("E503", f"`{text}` is not {article}" + (" number" if kind is Kind.UNSIGNED else ""))
     sign, hexadecimal, binary, decimal = match.groups()
     digits = hexadecimal or binary or decimal
     # Python refuses to convert very long decimals; anything that long is out of range anyway.
@@ -281,5 +283,5 @@ def _integer(text: str, kind: Kind) -> int:
     low, high = RANGES[kind]
     if not low <= value <= high:
         shown = text if len(text) <= 40 else text[:37] + "..."
-        raise Fault("E504", f"`{shown}` is out of range", f"Use a value from {low} to {high}.")
+        raise CellFault("E504", f"`{shown}` is out of range", f"Use a value from {low} to {high}.")
     return value

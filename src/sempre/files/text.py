@@ -10,8 +10,8 @@ import pyarrow as pa
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.diagnostics import Span
 from sempre.files.columns import empty_table, marked_by_position, schema_of, unit_table
-from sempre.files.matching import IN_DIRECTIVE, Taking, matched
-from sempre.files.options import TextFormat
+from sempre.files.directive_options import TextFormat
+from sempre.files.matching import IN_DIRECTIVE, ColumnChoice, matched
 from sempre.files.records import RecordError, format_record, parse_record
 from sempre.files.scan import header_of, scan_text, scan_unit
 
@@ -39,7 +39,7 @@ def read_text(data: bytes, relation: Relation, layout: TextFormat, name: str, ty
 
 def _by_header(header: list[str], relation: Relation, layout: TextFormat, name: str) -> tuple[TextFormat, bool]:
     """The layout with the places that the first line tells, and whether its names decided."""
-    taking = Taking(layout.columns, extra=layout.extra, requests=IN_DIRECTIVE)
+    taking = ColumnChoice(layout.columns, extra=layout.extra, requests=IN_DIRECTIVE)
     found = matched(relation, header, f"the first line of `{name}`", taking, span=Span(name, 1, 1, 1, 2), made_up=False)
     if not found.by_name:
         return layout, False

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Relation, Type
 from sempre.diagnostics import DataError, Diagnostic, Span
+from sempre.files.directive_options import Endpoint, TextFormat, output_endpoint
 from sempre.files.encode import Rows, write_json, write_parquet, write_text
-from sempre.files.locations import inside, reachable
-from sempre.files.options import Endpoint, TextFormat, output_endpoint
+from sempre.files.locations import path_inside, reachable
 from sempre.unsplit import unsplit
 
 RULE = b"===============\n"
@@ -35,7 +35,7 @@ class Changes(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFiles:
     """The files that were replaced, and what the user should know about them."""
 
     files: tuple[Path, ...]
@@ -50,7 +50,7 @@ def write_outputs(
     count: Callable[[str], int] | None = None,
     stdout: BinaryIO | None = None,
     elsewhere: Callable[[Endpoint], bool] = lambda _: False,
-) -> Written:
+) -> WrittenFiles:
     """Write every output; with `out_dir` "-", print them instead.
 
     `get_table` gives a table or a stream of batches; `count` the number of facts for `.printsize`, where that is
@@ -68,7 +68,7 @@ def write_outputs(
                 if to_stdout or endpoint.io.startswith("stdout"):
                     printed.append((relation, endpoint))
                 else:
-                    path = inside(out_dir, endpoint.filename)
+                    path = path_inside(out_dir, endpoint.filename)
                     staging.write(path, relation, get_table(relation.name), endpoint, checked.types)
         written = staging.commit()
     sink = stdout or sys.stdout.buffer
@@ -84,7 +84,7 @@ def write_outputs(
     return written
 
 
-def write_changes(checked: CheckedProgram, changes: Changes, folder: str | Path) -> Written:
+def write_changes(checked: CheckedProgram, changes: Changes, folder: str | Path) -> WrittenFiles:
     """Write `R.added.csv` and `R.removed.csv` for every relation with an `.output` (for all, if none has one)."""
     relations = [relation for relation in checked.relations.values() if relation.outputs]
     folder = reachable(folder)
@@ -162,11 +162,11 @@ class Staging:
                 sink = stack.enter_context(packed)  # type: ignore[assignment]  # a GzipFile is written like any file
             return _encode(rows, sink, relation, endpoint, types)
 
-    def commit(self) -> Written:
+    def commit(self) -> WrittenFiles:
         """Rename every file into place."""
         files = tuple(self.pending)
         unsplit(self._rename)  # an interrupt comes before all of it, or after
-        return Written(files, tuple(self.warnings))
+        return WrittenFiles(files, tuple(self.warnings))
 
     def _rename(self) -> None:
         for target, temporary in list(self.pending.items()):

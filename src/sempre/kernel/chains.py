@@ -26,7 +26,7 @@ import numpy as np
 from sempre.kernel import join
 from sempre.kernel.layout import Column, Field, Keys, Packing, common_packing, packing
 from sempre.kernel.tally import Counted, Tally
-from sempre.kernel.trace import Order, RowSet, Trace, View, within
+from sempre.kernel.trace import Order, RowSet, Trace, TraceView, within
 
 # Room for cycle numbers grows by this many bits at a time.
 CYCLE_BITS = 12
@@ -116,7 +116,7 @@ def decide(added: join.Weights, deleted: join.Weights, before: join.Mask) -> joi
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class AbsentRows:
     """Those rows of `trace` that were not there at `cycle`: the ones that flipped since an odd number of times, or an
     even number if they are not there now.
     """
@@ -216,20 +216,20 @@ class Chain:
         """How many instances added and how many deleted each row at `cycle`."""
         return _sums(self.added, rows, cycle), _sums(self.deleted, rows, cycle)
 
-    def view(self, cycle: int, since: bool, without: Trace | None = None) -> View:
+    def view(self, cycle: int, since: bool, without: Trace | None = None) -> TraceView:
         """The relation at `cycle`, less rows it had then. `since` says whether anything came or went later."""
         if not since:
-            view = View.of(self.now)
+            view = TraceView.of(self.now)
             return view if without is None or not without.size else view.without(without)
-        parts: list[tuple[Trace, tuple[Away | Trace, ...]]] = []
+        parts: list[tuple[Trace, tuple[AbsentRows | Trace, ...]]] = []
         left = None if without is None or not without.size else without.rows()
         for trace, odd in ((self.now, True), (self.gone, False)):
-            excluded: tuple[Away | Trace, ...] = (Away(trace, self.points, cycle, odd),)
+            excluded: tuple[AbsentRows | Trace, ...] = (AbsentRows(trace, self.points, cycle, odd),)
             if left is not None:
                 inside = trace.contains(left)
                 excluded = (*excluded, Trace.of(RowSet(left.packing, left.keys[inside]), trace.orders))
             parts.append((trace, excluded))
-        return View(tuple(parts))
+        return TraceView(tuple(parts))
 
     def at(self, cycle: int) -> Trace:
         """The relation at `cycle`; reads all of it."""

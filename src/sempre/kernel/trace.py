@@ -7,8 +7,8 @@ reference. New rows form a new run; a run is merged into the one before it when 
 rewritten a logarithmic number of times. Removed rows go to a trace of their own, `dead`, until it is worth rewriting
 the runs without them: either way the cost is that of the change.
 
-A `View` is what a rule reads: some traces, each minus others. `old`, `new` and the intermediate states of an update
-are views over the same runs.
+A `TraceView` is what a rule reads: some traces, each minus others. `old`, `new` and the intermediate states of an
+update are views over the same runs.
 
 Reference: [DD] on traces of sorted, merged batches.
 """
@@ -281,7 +281,7 @@ class RowSet:
         return self.to_arrow(shape)
 
 
-class Excluded(Protocol):
+class ExcludedRows(Protocol):
     """Rows that a view leaves out: a trace, or a test that a trace's rows are put to.
 
     `size` is zero when there are none for certain; `len` is how many there are at least.
@@ -304,23 +304,23 @@ class Excluded(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TraceView:
     """A version of a relation: the union of disjoint parts, each a trace without some of its rows."""
 
-    parts: tuple[tuple[Trace, tuple[Excluded, ...]], ...]
+    parts: tuple[tuple[Trace, tuple[ExcludedRows, ...]], ...]
 
     @staticmethod
-    def of(*traces: Trace) -> View:
-        return View(tuple((trace, ()) for trace in traces))
+    def of(*traces: Trace) -> TraceView:
+        return TraceView(tuple((trace, ()) for trace in traces))
 
-    def without(self, *excluded: Excluded) -> View:
+    def without(self, *excluded: ExcludedRows) -> TraceView:
         """This view minus traces whose rows all lie in its first part."""
         (trace, already), *rest = self.parts
-        return View(((trace, (*already, *excluded)), *rest))
+        return TraceView(((trace, (*already, *excluded)), *rest))
 
-    def plus(self, *traces: Trace) -> View:
+    def plus(self, *traces: Trace) -> TraceView:
         """This view with traces it is disjoint from."""
-        return View((*self.parts, *((trace, ()) for trace in traces)))
+        return TraceView((*self.parts, *((trace, ()) for trace in traces)))
 
     def __len__(self) -> int:
         """How many rows; at most how many, if something is excluded that only a look at a row can tell."""

@@ -4,8 +4,8 @@ A long chain makes thousands of rounds with a handful of facts. For array operat
 a fact costs about a microsecond. `walk` follows delta plans whose only atom of the stratum is the pivot: then every
 instance belongs to exactly one fact, the order in which facts are taken does not matter, and there are no rounds.
 
-It is an interpreter: `backends/walk.py` writes the plans as integers, runs of keys as addresses. Relations are read in
-place. Nothing is changed but the arrays made here, so a walk that is given up has done nothing.
+It is an interpreter: `backends/walk_code.py` writes the plans as integers, runs of keys as addresses. Relations are
+read in place. Nothing is changed but the arrays made here, so a walk that is given up has done nothing.
 
 Code, by instruction (the first integer says which):
 

@@ -15,14 +15,14 @@ from sempre.lang.declarations import DeclarationParser
 from sempre.lang.lexer import DIRECTIVES, Token, tokenize
 from sempre.lang.syntax import (
     Atom,
-    Change,
+    ChangeStatement,
     Float,
     Formula,
     Head,
     Item,
     Nil,
     Number,
-    Program,
+    ParsedProgram,
     Record,
     Rule,
     String,
@@ -36,17 +36,17 @@ from sempre.lang.walk import DEEPEST, is_too_deep
 Plan = tuple[tuple[int, tuple[int, ...]], ...]
 
 
-def parse(text: str, file: str = "<text>") -> Program:
+def parse(text: str, file: str = "<text>") -> ParsedProgram:
     """The program in `text`; raises `ProgramError` with every syntax error it has."""
     tokens, diagnostics = tokenize(text, file)
     parser = Parser(tokens, diagnostics)
     items = parser.program()
     if diagnostics:
         raise ProgramError(diagnostics, {file: text})
-    return Program(tuple(items))
+    return ParsedProgram(tuple(items))
 
 
-def parse_changes(text: str, file: str = "<text>") -> list[list[Change]]:
+def parse_changes(text: str, file: str = "<text>") -> list[list[ChangeStatement]]:
     """The epochs of a change script, each the changes before one `commit.`
 
     Raises `DataError` with every mistake; changes behind the last `commit.` are one.
@@ -203,9 +203,9 @@ class Parser(DeclarationParser):
 class ChangeParser(Parser):
     """Parses change scripts: `+fact.`, `-fact.` and `commit.`"""
 
-    def epochs(self) -> list[list[Change]]:
-        epochs: list[list[Change]] = []
-        open_: list[Change] = []
+    def epochs(self) -> list[list[ChangeStatement]]:
+        epochs: list[list[ChangeStatement]] = []
+        open_: list[ChangeStatement] = []
         begun = self.token
         while not self.at("end"):
             start = self.position
@@ -227,7 +227,7 @@ class ChangeParser(Parser):
             self.diagnostics.append(Diagnostic("E190", message, begun.span, hint="End the script with `commit.`."))
         return epochs
 
-    def change(self) -> Change:
+    def change(self) -> ChangeStatement:
         start = self.token
         if not self.at("+", "-"):
             raise self.unexpected("`+`, `-` or `commit.`", "A change is written `+fact.` or `-fact.`")
@@ -238,7 +238,7 @@ class ChangeParser(Parser):
                 hint = "Write the fact out: numbers, strings, `nil` and records of those."
                 raise self.fail("E191", "a change takes constants only", argument.span, hint)
         self.expect(".")
-        return Change(insert, fact, self.since(start))
+        return ChangeStatement(insert, fact, self.since(start))
 
 
 def is_constant(term: Term) -> bool:

@@ -14,7 +14,7 @@ from sempre.lang.syntax import (
     Attribute,
     Branch,
     Cast,
-    Change,
+    ChangeStatement,
     Comparison,
     Component,
     ComponentType,
@@ -32,8 +32,8 @@ from sempre.lang.syntax import (
     Negation,
     Nil,
     Number,
+    ParsedProgram,
     Pragma,
-    Program,
     Record,
     RecordType,
     RelationDecl,
@@ -51,7 +51,7 @@ from sempre.lang.syntax import (
     Wildcard,
 )
 
-Node = Program | Item | Head | Formula | Term | Change | Attribute | ComponentType
+Node = ParsedProgram | Item | Head | Formula | Term | ChangeStatement | Attribute | ComponentType
 
 _ESCAPED = str.maketrans({char: "\\" + code for code, char in ESCAPES.items() if code not in "'?"})
 
@@ -61,13 +61,13 @@ _WIDE = 100
 
 def to_text(node: Node) -> str:
     """The text of any node."""
-    if isinstance(node, Program):
+    if isinstance(node, ParsedProgram):
         return "".join(item_text(item) + "\n" for item in node.items)
     if isinstance(node, Atom | Comparison | Negation | Conjunction | Disjunction | Truth):
         return formula_text(node)
     if isinstance(node, Head):
         return head_text(node)
-    if isinstance(node, Change):
+    if isinstance(node, ChangeStatement):
         return f"{'+' if node.insert else '-'}{formula_text(node.fact)}."
     if isinstance(node, Attribute):
         return attribute_text(node)

@@ -378,7 +378,7 @@ Item: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ParsedProgram:
     """A parsed program: its items in source order."""
 
     items: tuple[Item, ...]
@@ -388,7 +388,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeStatement:
     """One operation of a change script: `+fact.` or `-fact.`"""
 
     insert: bool

@@ -21,11 +21,11 @@ from typing import ClassVar
 from sempre.analysis.model import Stratum
 from sempre.kernel.limits import Limit
 from sempre.maintain.dredc import DRedC
-from sempre.maintain.memory import Checks, Memory, Meta, Reading, Writing, described
-from sempre.maintain.modular import Partitioned, is_certain
+from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, described
+from sempre.maintain.modular import PartitionedMemory, is_certain
 from sempre.maintain.ranked import Ranked, ranks_of
 from sempre.maintain.recompute import materialize_with
-from sempre.maintain.strategy import Abandoned, Outcome, Strategy, Work, again
+from sempre.maintain.strategy import Abandoned, Outcome, Strategy, Work, as_update
 from sempre.plan.ops import relations_of
 
 # A change of more than this share of what a stratum reads, and of more rows than these, is not worth maintaining.
@@ -69,7 +69,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenStrategy:
     """How a stratum is maintained, what that needs to remember, and what is known of its cost.
 
     `full_seconds` is how long a run from scratch took. `costs` has what changes have cost by their kind: `insert`,
@@ -95,12 +95,12 @@ class Chosen:
         known = {"seconds": self.full_seconds, "costs": costs, "ways": dict(self.ways), "since": self.since}
         return {**known, "memory": inner}
 
-    def write(self, shelf: Writing) -> None:
+    def write(self, shelf: MemorySink) -> None:
         if self.memory is not None:
             self.memory.write(shelf)
 
     @classmethod
-    def read(cls, meta: Meta, stratum: Stratum, shelf: Reading) -> Chosen:
+    def read(cls, meta: Meta, stratum: Stratum, shelf: MemorySource) -> ChosenStrategy:
         inner = meta["memory"]
         memory, strategy = shelf.memory(inner, stratum), shelf.strategy(inner["strategy"])
         costs = {kind: Cost(*numbers) for kind, numbers in meta.get("costs", {}).items()}
@@ -113,17 +113,17 @@ class Chosen:
     @property
     def way(self) -> str:
         """The strategy, and whether modules take part."""
-        modular = isinstance(self.memory, Partitioned) and self.memory.modules
+        modular = isinstance(self.memory, PartitionedMemory) and self.memory.modules
         return MODULAR if modular else self.strategy.name
 
-    def learned(self, kind: str, seconds: float, rows: int) -> Chosen:
+    def learned(self, kind: str, seconds: float, rows: int) -> ChosenStrategy:
         """With what an epoch has cost."""
         old = self.costs.get(kind, Cost(seconds, rows))
         cost = Cost((old.seconds + seconds) / 2, (old.rows + rows) / 2)
         ways = {**self.ways, self.way: (self.ways.get(self.way, seconds) + seconds) / 2}
         return replace(self, costs={**self.costs, kind: cost}, ways=ways, since=self.since + seconds)
 
-    def faded(self, kind: str) -> Chosen:
+    def faded(self, kind: str) -> ChosenStrategy:
         """With less trust in what is known of a kind of change."""
         cost = self.costs[kind]
         return replace(self, costs={**self.costs, kind: replace(cost, seconds=cost.seconds * FADING)})
@@ -135,23 +135,23 @@ class Auto:
     name = "auto"
     forgetful = False
 
-    def bootstrap(self, work: Work, stratum: Stratum, before: Chosen | None = None) -> Outcome:
+    def bootstrap(self, work: Work, stratum: Stratum, before: ChosenStrategy | None = None) -> Outcome:
         started = time.perf_counter()
         modules = () if before is not None and _avoids_modules(before) else work.modules.get(stratum.index, ())
         try:
             outcome, fixpoint = materialize_with(work, stratum, modules=modules, counting=True)
         except Limit:  # numbers that do not fit
             outcome, fixpoint = materialize_with(work, stratum, modules=modules)
-        modular = isinstance(outcome.memory, Partitioned) and bool(outcome.memory.modules)
+        modular = isinstance(outcome.memory, PartitionedMemory) and bool(outcome.memory.modules)
         counts = modular or fixpoint.walked or fixpoint.rounds > MANY_ROUNDS
         strategy: Strategy = DRedC() if counts else Ranked()
         memory: Memory | None = outcome.memory if counts else ranks_of(work, stratum, fixpoint)
-        chosen = Chosen(strategy, memory, time.perf_counter() - started)
+        chosen = ChosenStrategy(strategy, memory, time.perf_counter() - started)
         if before is not None:
             chosen = replace(chosen, costs=before.costs if chosen.way == before.way else {}, ways=before.ways)
         return Outcome(outcome.versions, outcome.changes, chosen, outcome.rounds, "recompute")
 
-    def update(self, work: Work, stratum: Stratum, memory: Chosen) -> Outcome:
+    def update(self, work: Work, stratum: Stratum, memory: ChosenStrategy) -> Outcome:
         if is_certain(stratum, memory.memory):
             # Nothing but closures: whatever the change, following it costs less than comparing two whole results.
             outcome = memory.strategy.update(work, stratum, memory.memory)
@@ -182,7 +182,9 @@ class Auto:
         allowed = min(EXPECTED_SLACK * expected, EXPECTED_SHARE * memory.full_seconds) if known else 0.0
         return self._maintain(work, stratum, memory, change, allowed)
 
-    def _maintain(self, work: Work, stratum: Stratum, memory: Chosen, change: ChangeSize, allowed: float) -> Outcome:
+    def _maintain(
+        self, work: Work, stratum: Stratum, memory: ChosenStrategy, change: ChangeSize, allowed: float
+    ) -> Outcome:
         """Follow the change under the eyes of a guard."""
         observe, started = work.on_round, time.perf_counter()
         size = sum(len(work.old[name]) for name in stratum.relations)
@@ -211,16 +213,16 @@ class Auto:
         chosen = replace(learned, memory=outcome.memory)
         return replace(outcome, memory=chosen, how=memory.strategy.name, why=how)
 
-    def recall(self, standing: Callable[[], Work], stratum: Stratum) -> Chosen:
+    def recall(self, standing: Callable[[], Work], stratum: Stratum) -> ChosenStrategy:
         """Facts alone are enough to go on with counters."""
-        return Chosen(DRedC(), None, 0.0)
+        return ChosenStrategy(DRedC(), None, 0.0)
 
-    def _again(self, work: Work, stratum: Stratum, memory: Chosen, reason: str) -> Outcome:
+    def _again(self, work: Work, stratum: Stratum, memory: ChosenStrategy, reason: str) -> Outcome:
         work.notes.append(f"{', '.join(stratum.relations)} recomputed: {reason}")
-        return replace(again(work, stratum, self.bootstrap(work, stratum, memory)), why=reason)
+        return replace(as_update(work, stratum, self.bootstrap(work, stratum, memory)), why=reason)
 
 
-def _avoids_modules(memory: Chosen) -> bool:
+def _avoids_modules(memory: ChosenStrategy) -> bool:
     """Whether epochs without modules have cost less; while nobody knows, whether those with them have cost a run."""
     plain, modular = memory.ways.get(Ranked.name), memory.ways.get(MODULAR)
     if modular is None:

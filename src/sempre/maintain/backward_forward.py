@@ -19,7 +19,7 @@ from sempre.maintain.dredc import Counters, changed_nonrec, count_nonrecursive
 from sempre.maintain.planning import pivots
 from sempre.maintain.recompute import materialize
 from sempre.maintain.states import read_step
-from sempre.maintain.strategy import Outcome, Work, some
+from sempre.maintain.strategy import Outcome, Work, nonempty
 from sempre.maintain.update import StratumUpdate, heads, own_views
 from sempre.plan.backend import Rows, Tally, Version, View
 from sempre.plan.ops import HEAD, Pivot, Read
@@ -118,11 +118,11 @@ class _Search:
                 seen[name] = seen[name].adding(rows)
             self._prove(pending, seen)
             unproved = {n: backend.difference(rows, self._proved[n]) for n, rows in front.items()}
-            if not some(backend, unproved):
+            if not nonempty(backend, unproved):
                 return {}
             pending = self._behind({n: backend.difference(r, self._proved[n]) for n, r in pending.items()}, seen)
         left = {name: backend.difference(seen[name].rows(), self._proved[name]) for name in seen}
-        return some(backend, left)
+        return nonempty(backend, left)
 
     def _behind(self, front: Mapping[str, Rows], seen: Mapping[str, Version]) -> dict[str, Rows]:
         """The facts of the stratum from which something derives a fact of the front, unless seen or proved."""
@@ -139,7 +139,7 @@ class _Search:
             target = plan.plan.relation
             found.setdefault(target, []).append(backend.derive(target, [plan], views, seen[target]))
         behind = {name: backend.difference(backend.union(sets), self._proved[name]) for name, sets in found.items()}
-        return some(backend, behind)
+        return nonempty(backend, behind)
 
     def _prove(self, fresh: Mapping[str, Rows], seen: Mapping[str, Version]) -> None:
         """Extend what is proved: by facts that need nothing of the stratum, and by what follows among those seen."""
@@ -147,7 +147,7 @@ class _Search:
         front = {name: self._certain(name, rows) for name, rows in fresh.items()}
         while True:
             front = {name: backend.difference(rows, self._proved[name]) for name, rows in front.items()}
-            front = some(backend, front)
+            front = nonempty(backend, front)
             if not front:
                 return
             views = dict(self._new_below)

@@ -22,7 +22,7 @@ from sempre.modules.spec import Module
 from sempre.plan.backend import Counted, Rows, Tally, Version, View
 
 
-class Watched(Exchange):
+class WatchedExchange(Exchange):
     """An exchange that checks what its modules answer."""
 
     def __init__(self, work: Work, stratum: Stratum, modules: Sequence[Module]) -> None:

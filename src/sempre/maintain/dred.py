@@ -16,8 +16,8 @@ from typing import Any
 from sempre.analysis.model import Stratum
 from sempre.maintain.recompute import materialize
 from sempre.maintain.seminaive import Fixpoint, keeps_total
-from sempre.maintain.states import Below
-from sempre.maintain.strategy import Change, Outcome, Work, some
+from sempre.maintain.states import LowerStrata
+from sempre.maintain.strategy import Change, Outcome, Work, nonempty
 from sempre.maintain.update import StratumUpdate, heads, own_views
 from sempre.plan.backend import Backend, Rows, Version, View
 from sempre.plan.ops import HEAD, Read
@@ -73,7 +73,7 @@ def _overdelete(update: StratumUpdate) -> None:
         if parts:
             front[name] = backend.intersection(backend.union(parts), update.old[name])
     below = update.below.compared(update.orders, gained=False)
-    while front := some(backend, front):
+    while front := nonempty(backend, front):
         update.note_round(front)
         views = update.bury(front, below)
         front = {
@@ -111,7 +111,7 @@ def _rederive(update: StratumUpdate, name: str, groups: Rows, own: Mapping[str, 
 
 def update_totals(work: Work, stratum: Stratum) -> Outcome:
     """A relation that keeps a `sum` or `count`: the groups that a change touches are totaled again."""
-    backend, below = work.backend, Below(work, stratum)
+    backend, below = work.backend, LowerStrata(work, stratum)
     (name,) = stratum.relations
     rules = stratum.nonrecursive
     sizes = {**work.old, **work.new}

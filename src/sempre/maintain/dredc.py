@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sempre.analysis.model import NormalRule, Stratum
-from sempre.maintain.memory import Checks, Meta, Reading, Writing
-from sempre.maintain.modular import Partitioned, exchange_of, worthwhile
+from sempre.maintain.memory import Checks, MemorySink, MemorySource, Meta
+from sempre.maintain.modular import PartitionedMemory, exchange_of, worthwhile
 from sempre.maintain.recompute import materialize_with
-from sempre.maintain.states import Below, read_alike
+from sempre.maintain.states import LowerStrata, read_alike
 from sempre.maintain.strategy import Outcome, Work
 from sempre.maintain.update import StratumUpdate, heads
 from sempre.modules.spec import Module
@@ -41,18 +41,18 @@ class Counters:
     def describe(self) -> Meta:
         return {"rec": self.rec is not None}
 
-    def write(self, shelf: Writing) -> None:
+    def write(self, shelf: MemorySink) -> None:
         for kind, tallies in (("nonrec", self.nonrec), ("rec", self.rec or {})):
             for name, tally in tallies.items():
                 shelf.tally(kind, name, tally)
 
     @classmethod
-    def read(cls, meta: Meta, stratum: Stratum, shelf: Reading) -> Counters:
+    def read(cls, meta: Meta, stratum: Stratum, shelf: MemorySource) -> Counters:
         return cls(shelf.tallies("nonrec", stratum), shelf.tallies("rec", stratum) if meta["rec"] else None)
 
     def check(self, work: Work, stratum: Stratum, checks: Checks) -> None:
         """Every counter is what counting all instances gives."""
-        below, own = Below(work, stratum), {name: work.new[name] for name in stratum.relations}
+        below, own = LowerStrata(work, stratum), {name: work.new[name] for name in stratum.relations}
         wanted = {"nonrec": (self.nonrec, count_nonrecursive(work, stratum, below, old=False))}
         if self.rec is not None:
             wanted["rec"] = (self.rec, count_recursive(work, stratum, own, below, old=False))
@@ -72,9 +72,9 @@ class DRedC:
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
         exchange = exchange_of(work, stratum, _partition(work, stratum, memory))
-        counters = memory.counters if isinstance(memory, Partitioned) else memory
+        counters = memory.counters if isinstance(memory, PartitionedMemory) else memory
         update = StratumUpdate(work, exchange.generic, exchange=exchange)
-        if isinstance(memory, Partitioned):
+        if isinstance(memory, PartitionedMemory):
             exchange.resume(memory.kept, update.old)
         nonrecursive, recursive, removed = update.lost()
         gained = update.gained()
@@ -103,7 +103,7 @@ class DRedC:
 
 def _partition(work: Work, stratum: Stratum, memory: Any) -> Sequence[Module]:
     """The modules that take part: those that the counters leave out, or, without counters, those expected to pay."""
-    if isinstance(memory, Partitioned):
+    if isinstance(memory, PartitionedMemory):
         return memory.modules
     if memory is not None:
         return ()
@@ -186,7 +186,7 @@ def changed_nonrec(
     return after
 
 
-def count_nonrecursive(work: Work, stratum: Stratum, below: Below, old: bool) -> dict[str, Tally]:
+def count_nonrecursive(work: Work, stratum: Stratum, below: LowerStrata, old: bool) -> dict[str, Tally]:
     """`nonrec` from scratch, in the new state or the `old` one."""
     backend = work.backend
     explicit = work.explicit_before if old else work.explicit
@@ -197,7 +197,7 @@ def count_nonrecursive(work: Work, stratum: Stratum, below: Below, old: bool) ->
 
 
 def count_recursive(
-    work: Work, stratum: Stratum, versions: Mapping[str, Version], below: Below, old: bool
+    work: Work, stratum: Stratum, versions: Mapping[str, Version], below: LowerStrata, old: bool
 ) -> dict[str, Tally]:
     """`rec` from scratch, given the facts of the stratum."""
     counts = {name: work.backend.tally(name) for name in stratum.relations}
@@ -206,7 +206,7 @@ def count_recursive(
     return counts
 
 
-def _count(work: Work, rule: NormalRule, own: Mapping[str, Version], below: Below, old: bool) -> Counted:
+def _count(work: Work, rule: NormalRule, own: Mapping[str, Version], below: LowerStrata, old: bool) -> Counted:
     """All instances of a rule, by head."""
     backend = work.backend
     ready = work.plans.full(rule, {**work.old, **work.new, **own})

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sempre.analysis.model import NormalRule, Stratum
-from sempre.maintain.memory import Checks, Memory, Meta, Reading, Writing, how_many
+from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, how_many
 from sempre.maintain.planning import change_pivots, pivot_relation
-from sempre.maintain.states import Below, Sides, ViewDict, read_alike, read_step
-from sempre.maintain.strategy import Abandoned, Change, Outcome, Work, again, some
+from sempre.maintain.states import LowerStrata, Sides, ViewDict, read_alike, read_step
+from sempre.maintain.strategy import Abandoned, Change, Outcome, Work, as_update, nonempty
 from sempre.plan.backend import Backend, Counted, Executable, Rows, Version, View
 from sempre.plan.ops import HEAD, Order, Pivot, Read
 
@@ -60,7 +60,7 @@ class Levels:
     def describe(self) -> Meta:
         return {"levels": len(self.levels), "seconds": self.bootstrap_seconds}
 
-    def write(self, shelf: Writing) -> None:
+    def write(self, shelf: MemorySink) -> None:
         for number, level in enumerate(self.levels, 1):
             for name, counted in level.counts.items():
                 shelf.counted("count", name, counted, number)
@@ -68,7 +68,7 @@ class Levels:
                 shelf.rows("new", name, rows, 1, number)
 
     @classmethod
-    def read(cls, meta: Meta, stratum: Stratum, shelf: Reading) -> Levels:
+    def read(cls, meta: Meta, stratum: Stratum, shelf: MemorySource) -> Levels:
         counts, facts = (shelf.iterations(kind, stratum, meta["levels"]) for kind in ("count", "new"))
         levels = [
             Level({name: new.rows() for name, new in found.items()}, counted)
@@ -78,10 +78,10 @@ class Levels:
 
     def check(self, work: Work, stratum: Stratum, checks: Checks) -> None:
         """Every iteration is that of a run from scratch."""
-        again = ByIteration(checks.strategy != "counting").bootstrap(work, stratum).memory
-        assert isinstance(again, Levels)
-        for number in range(max(len(self.levels), len(again.levels))):
-            have, want = self._level(number), again._level(number)
+        rerun = ByIteration(checks.strategy != "counting").bootstrap(work, stratum).memory
+        assert isinstance(rerun, Levels)
+        for number in range(max(len(self.levels), len(rerun.levels))):
+            have, want = self._level(number), rerun._level(number)
             for name in stratum.relations:
                 _compare(work.backend, name, number + 1, have, want, checks)
 
@@ -119,7 +119,7 @@ class ByIteration:
 
     def update(self, work: Work, stratum: Stratum, memory: Levels) -> Outcome:
         if not self._sparse:
-            return _Update(work, stratum, memory, False).run()
+            return _LevelUpdate(work, stratum, memory, False).run()
         observe, started = work.on_round, time.perf_counter()
 
         def guard(round_: int, facts: int) -> None:
@@ -129,11 +129,11 @@ class ByIteration:
 
         work.on_round = guard
         try:
-            return _Update(work, stratum, memory, True).run()
+            return _LevelUpdate(work, stratum, memory, True).run()
         except Abandoned as reason:
             work.on_round = observe
             work.notes.append(f"{', '.join(stratum.relations)}: bootstrap, since {reason}")
-            return again(work, stratum, self.bootstrap(work, stratum))
+            return as_update(work, stratum, self.bootstrap(work, stratum))
         finally:
             work.on_round = observe
 
@@ -149,7 +149,7 @@ class _Rounds:
         self.work = work
         self.backend = work.backend
         self.stratum = stratum
-        self.below = Below(work, stratum)
+        self.below = LowerStrata(work, stratum)
         self.sizes = {**work.old, **work.new}
         self.orders: dict[str, set[Order]] = {}
 
@@ -220,7 +220,7 @@ class _Bootstrap(_Rounds):
         return {head: backend.count(head, plans, views) for head, plans in by_head.items()}
 
 
-class _Update(_Rounds):
+class _LevelUpdate(_Rounds):
     """The old run and the new one, level by level."""
 
     def __init__(self, work: Work, stratum: Stratum, memory: Levels, sparse: bool) -> None:
@@ -280,7 +280,7 @@ class _Update(_Rounds):
             parts = [plus[name]] if name in plus else []
             parts += [minus[name].negated()] if name in minus else []
             merged[name] = self.backend.total(name, parts)
-        return some(self.backend, merged)
+        return nonempty(self.backend, merged)
 
     def _difference(self, always: Mapping[str, Counted], below: Mapping[bool, ViewDict]) -> dict[str, Counted]:
         """True instances now, less true instances then, at the present level."""

@@ -20,7 +20,7 @@ Meta = Mapping[str, Any]
 NOTHING = "nothing"  # the kind of a memory that is None
 
 
-class Writing(Protocol):
+class MemorySink(Protocol):
     """Takes the sets of a memory, each by its kind and relation. The rows of a set may come in parts."""
 
     def tally(self, kind: str, relation: str, tally: Tally) -> None:
@@ -36,7 +36,7 @@ class Writing(Protocol):
         ...
 
 
-class Reading(Protocol):
+class MemorySource(Protocol):
     """Gives the sets of a stored memory."""
 
     def tallies(self, kind: str, stratum: Stratum) -> dict[str, Tally]:
@@ -90,12 +90,12 @@ class Memory(Protocol):
         """What a manifest says of it besides its kind; None if it is not stored, and made again when it is needed."""
         ...
 
-    def write(self, shelf: Writing) -> None:
+    def write(self, shelf: MemorySink) -> None:
         """Hand over its sets. What was written before and is the same object is not stored again."""
         ...
 
     @classmethod
-    def read(cls, meta: Meta, stratum: Stratum, shelf: Reading) -> Self:
+    def read(cls, meta: Meta, stratum: Stratum, shelf: MemorySource) -> Self:
         """The memory that was described so."""
         ...
 
@@ -104,7 +104,7 @@ class Memory(Protocol):
         ...
 
 
-class Unstored:
+class UnstoredMemory:
     """A memory that is not stored."""
 
     sets: ClassVar[Mapping[str, int]] = {}
@@ -112,11 +112,11 @@ class Unstored:
     def describe(self) -> Meta | None:
         return None
 
-    def write(self, shelf: Writing) -> None:
+    def write(self, shelf: MemorySink) -> None:
         """It has no sets."""
 
     @classmethod
-    def read(cls, meta: Meta, stratum: Stratum, shelf: Reading) -> Self:
+    def read(cls, meta: Meta, stratum: Stratum, shelf: MemorySource) -> Self:
         raise NotImplementedError(f"a memory of kind {meta['kind']} is never stored")
 
 

@@ -21,9 +21,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sempre.analysis.model import Stratum
-from sempre.maintain.memory import Checks, Unstored
-from sempre.maintain.strategy import Change, Work, some
-from sempre.modules.closing import Closing, Kept
+from sempre.maintain.memory import Checks, UnstoredMemory
+from sempre.maintain.strategy import Change, Work, nonempty
+from sempre.modules.closing import Closing, ModuleMemory
 from sempre.modules.graph import MATRIX_NODES
 from sempre.modules.spec import Module
 from sempre.plan.backend import ModuleBackend, Rows, Tally, Version, View
@@ -35,12 +35,12 @@ SWEPT_BITS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class Partitioned(Unstored):
+class PartitionedMemory(UnstoredMemory):
     """What a stratum with modules remembers: the counters of the generic module, and what each module keeps."""
 
     modules: tuple[Module, ...]
     counters: Any
-    kept: tuple[Kept, ...]
+    kept: tuple[ModuleMemory, ...]
 
     kind: ClassVar[str] = "partitioned"
 
@@ -86,7 +86,7 @@ class Exchange:
             for letter in self._below(closing):
                 waiting[letter] = [self._work.new[letter].rows()]
 
-    def resume(self, kept: Sequence[Kept], old: Mapping[str, Version]) -> None:
+    def resume(self, kept: Sequence[ModuleMemory], old: Mapping[str, Version]) -> None:
         """Go on from the last epoch; `old` are the relations of the stratum."""
         for closing, keeps in zip(self._closings, kept, strict=True):
             others = {
@@ -96,11 +96,11 @@ class Exchange:
             }
             closing.resume(keeps, others)
 
-    def memory(self, counters: Any) -> Partitioned | None:
+    def memory(self, counters: Any) -> PartitionedMemory | None:
         """What to remember."""
         if not self._closings:
             return None
-        return Partitioned(self.modules, counters, tuple(closing.kept() for closing in self._closings))
+        return PartitionedMemory(self.modules, counters, tuple(closing.kept() for closing in self._closings))
 
     def _below(self, closing: Closing) -> list[str]:
         return [letter for letter in closing.letters if letter not in self._own]
@@ -129,7 +129,7 @@ class Exchange:
 
     def add(self, front: Mapping[str, Rows], present: Callable[[str], View]) -> dict[str, Rows]:
         """The front with what the modules make of it; `present` is a relation without it."""
-        front = some(self._backend, front)
+        front = nonempty(self._backend, front)
         for turn, closing in enumerate(self._closings):
             told = self._told(turn, closing, front)
             if told:
@@ -143,7 +143,7 @@ class Exchange:
     ) -> dict[str, Rows]:
         """The front with what the modules lose by it."""
         backend = self._backend
-        front = some(backend, front)
+        front = nonempty(backend, front)
 
         def holds(head: str, rows: Rows) -> tuple[Rows, Rows]:
             left = backend.difference(rows, dead[head])
@@ -175,7 +175,7 @@ class Exchange:
                 rows = old[head].rows()
                 given = self._backend.union([self._backend.positive(tally[head], rows) for tally in counters])
                 closing.backbone[head] = self._backend.version(given)
-        self.resume([Kept(closing.backbone, closing.graph, object()) for closing in self._closings], old)
+        self.resume([ModuleMemory(closing.backbone, closing.graph, object()) for closing in self._closings], old)
 
     def _told(self, turn: int, closing: Closing, front: Mapping[str, Rows]) -> dict[str, Rows]:
         """What a module hears in this turn."""
@@ -218,7 +218,7 @@ class Exchange:
 
 def is_certain(stratum: Stratum, memory: Any) -> bool:
     """Whether one module does all the recursion of a stratum, so that nothing from outside rests on what it derives."""
-    if not isinstance(memory, Partitioned) or len(memory.modules) != 1:
+    if not isinstance(memory, PartitionedMemory) or len(memory.modules) != 1:
         return False
     return all(rule.number in memory.modules[0].rules for rule in stratum.recursive)
 
@@ -226,9 +226,9 @@ def is_certain(stratum: Stratum, memory: Any) -> bool:
 def exchange_of(work: Work, stratum: Stratum, modules: Sequence[Module]) -> Exchange:
     """The modules of a stratum, ready to take turns."""
     if work.debug and modules:
-        from sempre.maintain.bounds import Watched
+        from sempre.maintain.bounds import WatchedExchange
 
-        return Watched(work, stratum, modules)
+        return WatchedExchange(work, stratum, modules)
     return Exchange(work, stratum, modules)
 
 

@@ -27,12 +27,12 @@ from typing import ClassVar
 
 from sempre.analysis.model import Stratum
 from sempre.kernel.limits import Limit
-from sempre.maintain.memory import Checks, Memory, Meta, Reading, Writing, how_many
+from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, how_many
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.seminaive import Fixpoint
 from sempre.maintain.states import ViewDict, read_ranks
-from sempre.maintain.strategy import Outcome, Work, again, some
+from sempre.maintain.strategy import Outcome, Work, as_update, nonempty
 from sempre.maintain.update import Job, StratumUpdate, heads, own_views
 from sempre.plan.backend import Backend, Counted, Rows, Tally, Version
 from sempre.plan.ops import HEAD, RANKED, Read
@@ -41,15 +41,15 @@ Tallies = dict[str, Tally]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRanks:
     """What runs have found of one relation and nobody has looked up yet: rows by rank, and their tight instances."""
 
     ranked: tuple[tuple[int, Rows], ...] = ()
     tight: tuple[Counted, ...] = ()
 
-    def later(self, top: int, fronts: Sequence[tuple[int, Rows]], tight: Sequence[Counted]) -> Found:
+    def later(self, top: int, fronts: Sequence[tuple[int, Rows]], tight: Sequence[Counted]) -> FoundRanks:
         ranked = ((top + round_, rows) for round_, rows in fronts if len(rows))
-        return Found((*self.ranked, *ranked), (*self.tight, *(counted for counted in tight if len(counted))))
+        return FoundRanks((*self.ranked, *ranked), (*self.tight, *(counted for counted in tight if len(counted))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Ranks:
 
     ranks: Mapping[str, Tally] | None
     tight: Mapping[str, Tally]
-    found: Mapping[str, Found]
+    found: Mapping[str, FoundRanks]
     top: int
     exact: bool = True
 
@@ -73,7 +73,7 @@ class Ranks:
     def describe(self) -> Meta:
         return {"top": self.top, "exact": self.exact}
 
-    def write(self, shelf: Writing) -> None:
+    def write(self, shelf: MemorySink) -> None:
         for kind, numbers in (("rank", self.ranks or {}), ("tight", self.tight)):
             for name, tally in numbers.items():
                 shelf.tally(kind, name, tally)
@@ -84,7 +84,7 @@ class Ranks:
                 shelf.counted("tight", name, counted)
 
     @classmethod
-    def read(cls, meta: Meta, stratum: Stratum, shelf: Reading) -> Ranks:
+    def read(cls, meta: Meta, stratum: Stratum, shelf: MemorySource) -> Ranks:
         # Stores of old have no numbers of tight instances: none is too low for every fact, and so allowed.
         ranks, tight = shelf.tallies("rank", stratum), shelf.tallies("tight", stratum)
         return cls(ranks, tight, {}, meta["top"], meta.get("exact", False))
@@ -154,7 +154,7 @@ class Ranked:
         try:
             return self._update(work, stratum, memory)
         except Limit:
-            return again(work, stratum, self.bootstrap(work, stratum))
+            return as_update(work, stratum, self.bootstrap(work, stratum))
 
     def recall(self, standing: Callable[[], Work], stratum: Stratum) -> Memory | None:
         """What a run from scratch would remember."""
@@ -179,7 +179,7 @@ class Ranked:
 
 def ranks_of(work: Work, stratum: Stratum, fixpoint: Fixpoint) -> Ranks:
     """The ranks that a run from scratch gives; without recursion nobody asks for them."""
-    none = Ranks(None, {}, dict.fromkeys(stratum.relations, Found()), 0)
+    none = Ranks(None, {}, dict.fromkeys(stratum.relations, FoundRanks()), 0)
     if not stratum.recursive:
         return none
     assert not fixpoint.walked, "a walk has no rounds to rank by"
@@ -244,13 +244,13 @@ def _delete(update: StratumUpdate, ranks: Mapping[str, Tally], tight: Tallies, s
     plans = [
         (rule.relation, pivot_relation(rule, pivot), update.plan(rule, pivot)) for rule, pivot in _tight_jobs(stratum)
     ]
-    while suspects := some(backend, suspects):
+    while suspects := nonempty(backend, suspects):
         update.note_round(suspects)
         dying = {
             name: _underived(update, name, _not_positive(backend, tight[name], rows), now)
             for name, rows in suspects.items()
         }
-        dying = some(backend, dying)
+        dying = nonempty(backend, dying)
         if not dying:
             return
         views = update.bury(dying, below)

@@ -9,7 +9,7 @@ from typing import Any
 from sempre.analysis.model import Stratum
 from sempre.maintain.modular import exchange_of, worthwhile
 from sempre.maintain.seminaive import Fixpoint, first_facts
-from sempre.maintain.strategy import Change, Outcome, Work, again
+from sempre.maintain.strategy import Change, Outcome, Work, as_update
 from sempre.modules.spec import Module
 from sempre.plan.backend import Rows
 
@@ -28,7 +28,7 @@ class Recompute:
         return replace(outcome, memory=None)
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
-        return again(work, stratum, self.bootstrap(work, stratum))
+        return as_update(work, stratum, self.bootstrap(work, stratum))
 
     def recall(self, standing: Callable[[], Work], stratum: Stratum) -> None:
         """It finds out what it needs when it needs it."""
@@ -51,10 +51,10 @@ def materialize_with(
     start = first_facts(work.backend, work.plans, work.program, stratum, state, work.explicit)
     # Indexes that the plans asked for are kept for the strata to come.
     work.new.update({name: version for name, version in state.items() if name not in stratum.relations})
-    return closed(work, stratum, start, walking, modules, counting)
+    return closed_relations(work, stratum, start, walking, modules, counting)
 
 
-def closed(
+def closed_relations(
     work: Work,
     stratum: Stratum,
     start: dict[str, Rows],

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from sempre.maintain.auto import Auto, Chosen
+from sempre.maintain.auto import Auto, ChosenStrategy
 from sempre.maintain.backward_forward import BackwardForward
 from sempre.maintain.dred import DRed
 from sempre.maintain.dredc import Counters, DRedC
 from sempre.maintain.iterations import ByIteration, Levels
 from sempre.maintain.memory import Memory
-from sempre.maintain.modular import Partitioned
-from sempre.maintain.names import STRATEGY_NAMES
+from sempre.maintain.modular import PartitionedMemory
 from sempre.maintain.ranked import Ranked, Ranks
 from sempre.maintain.recompute import Recompute
-from sempre.maintain.sequence import Sorted
+from sempre.maintain.sequence import SortedSource
 from sempre.maintain.strategy import Strategy
+from sempre.maintain.strategy_names import STRATEGY_NAMES
 
 _MADE: tuple[Strategy, ...] = (
     Auto(),
@@ -26,7 +26,7 @@ _MADE: tuple[Strategy, ...] = (
     ByIteration(True),
     Ranked(),
 )
-_MEMORIES: tuple[type[Memory], ...] = (Counters, Ranks, Levels, Chosen, Partitioned, Sorted)
+_MEMORIES: tuple[type[Memory], ...] = (Counters, Ranks, Levels, ChosenStrategy, PartitionedMemory, SortedSource)
 
 # By the name that a user gives; a stratum of neighbors has a strategy of its own, `Sequence`.
 STRATEGIES: dict[str, Strategy] = {strategy.name: strategy for strategy in _MADE}

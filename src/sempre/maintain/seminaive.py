@@ -15,7 +15,7 @@ from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
 from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import REPLAN_BITS, Plans, pivot_relation, pivots
 from sempre.maintain.states import ViewDict, read_alike, read_step
-from sempre.maintain.strategy import some
+from sempre.maintain.strategy import nonempty
 from sempre.plan.backend import Backend, Counted, Executable, Rows, Version
 from sempre.plan.ops import Order, Pivot, Read
 
@@ -113,7 +113,7 @@ class Fixpoint:
     def _turns(self, delta: Mapping[str, Rows], old: Mapping[str, Version]) -> dict[str, Rows]:
         """The delta after every module had its turn."""
         if self._exchange is None:
-            return some(self._backend, delta)
+            return nonempty(self._backend, delta)
         return self._exchange.add(delta, lambda name: self._backend.view(old[name]))
 
     def _walk(self, old: dict[str, Version], delta: dict[str, Rows]) -> dict[str, Rows] | None:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sempre.analysis.model import Stratum
-from sempre.maintain.memory import Checks, Memory, Unstored, how_many
-from sempre.maintain.strategy import Change, Outcome, Work, again
+from sempre.maintain.memory import Checks, Memory, UnstoredMemory, how_many
+from sempre.maintain.strategy import Change, Outcome, Work, as_update
 from sempre.plan.backend import Ordering
 from sempre.plan.ops import Neighbors
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted(Unstored):
+class SortedSource(UnstoredMemory):
     """The source of a relation of neighbors, in order."""
 
     relation: str
@@ -55,13 +55,13 @@ class Sequence:
         ordering = None if modules is None else modules.ordering(self.order, source)
         rows = work.backend.neighbors(self.order, source) if ordering is None else ordering.neighbors()
         nothing = work.backend.empty(name)
-        memory = None if ordering is None else Sorted(name, ordering)
+        memory = None if ordering is None else SortedSource(name, ordering)
         return Outcome({name: nothing.adding(rows)}, {name: Change(rows, nothing.rows())}, memory, 1)
 
-    def update(self, work: Work, stratum: Stratum, memory: Sorted | None) -> Outcome:
+    def update(self, work: Work, stratum: Stratum, memory: SortedSource | None) -> Outcome:
         """The neighbors around what changed, as they were against as they are."""
         if memory is None:
-            return again(work, stratum, self.bootstrap(work, stratum))
+            return as_update(work, stratum, self.bootstrap(work, stratum))
         backend, name = work.backend, self.order.relation
         change = work.changes[self.order.source]
         before = memory.ordering
@@ -70,7 +70,7 @@ class Sequence:
         was, now = before.around(touched), after.around(touched)
         net = Change(backend.difference(now, backend.version(was)), backend.difference(was, backend.version(now)))
         version = work.old[name].removing(net.minus).adding(net.plus)
-        return Outcome({name: version}, {name: net}, Sorted(name, after), 1)
+        return Outcome({name: version}, {name: net}, SortedSource(name, after), 1)
 
     def recall(self, standing: Callable[[], Work], stratum: Stratum) -> Memory | None:
         """What a run from scratch would remember."""

@@ -1,9 +1,9 @@
 """Two states of what rules read, and the rule instances that tell them apart.
 
 Everything that maintains a stratum asks one question in many forms: which instances hold here and not there? `Sides` is
-one relation in two states, `Deltas` the plans that find those instances. `Below` answers the question for changes in
-the strata below, `active/matching` for two databases; within a stratum the strategies compare the states before and
-after a round. How views are named in plans (`Read`) is written down here and nowhere else.
+one relation in two states, `Deltas` the plans that find those instances. `LowerStrata` answers the question for changes
+in the strata below, `active/matcher.py` for two databases; within a stratum the strategies compare the states before
+and after a round. How views are named in plans (`Read`) is written down here and nowhere else.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Deltas:
         return {key: backend.count(heads[key], plans, views) for key, plans in groups.items()}
 
 
-class Below:
+class LowerStrata:
     """What a stratum reads of the strata below, before and after an epoch."""
 
     def __init__(self, work: Work, stratum: Stratum) -> None:

@@ -38,7 +38,7 @@ class Change:
         return bool(len(self.plus) or len(self.minus))
 
 
-class Deferred:
+class DeferredMemory:
     """The memory of a stratum that is made when it is first needed: it is still to be read, or to be made again."""
 
     def __init__(self, make: Callable[[], Memory | None]) -> None:
@@ -52,9 +52,9 @@ class Deferred:
         return self._made
 
     @staticmethod
-    def settled(memory: Memory | Deferred | None) -> Memory | None:
+    def settled(memory: Memory | DeferredMemory | None) -> Memory | None:
         """The memory itself, whether it was deferred or not."""
-        return memory.get() if isinstance(memory, Deferred) else memory
+        return memory.get() if isinstance(memory, DeferredMemory) else memory
 
 
 @dataclass(slots=True)
@@ -129,14 +129,14 @@ def difference(backend: Backend, old: Version, new: Version) -> Change:
     return Change(backend.difference(new.rows(), old), backend.difference(old.rows(), new))
 
 
-def again(work: Work, stratum: Stratum, outcome: Outcome) -> Outcome:
+def as_update(work: Work, stratum: Stratum, outcome: Outcome) -> Outcome:
     """A run from scratch as an update of what was there before."""
     changes = {name: difference(work.backend, work.old[name], outcome.versions[name]) for name in stratum.relations}
     work.backend.settle(rows for change in changes.values() for rows in (change.plus, change.minus))
     return replace(outcome, changes=changes)
 
 
-def some(backend: Backend, sets: Mapping[str, Set]) -> dict[str, Set]:
+def nonempty(backend: Backend, sets: Mapping[str, Set]) -> dict[str, Set]:
     """Those of the sets that are not empty, found out together."""
     backend.settle(sets.values())
     return {name: rows for name, rows in sets.items() if len(rows)}

@@ -13,7 +13,7 @@ from sempre.maintain.memory import Memory
 from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.seminaive import WALK_AFTER, WALK_FRONT
-from sempre.maintain.states import Below, ViewDict, read_alike, read_step
+from sempre.maintain.states import LowerStrata, ViewDict, read_alike, read_step
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.plan.backend import Counted, Executable, Rows, Tally, Version, View, Walk
 from sempre.plan.ops import Pivot
@@ -42,7 +42,7 @@ class StratumUpdate:
         self._walking = walking and not self.exchange
         self.backend = work.backend
         self.stratum = stratum
-        self.below = Below(work, stratum)
+        self.below = LowerStrata(work, stratum)
         self.rec: dict[str, Tally] | None = None
         self.supports: dict[str, list[Counted]] | None = None
         self.rounds = 0

@@ -20,7 +20,7 @@ MOST_STATES = 64
 MOST_SKETCHED = 512
 
 
-class TooLarge(Exception):
+class TooManyStates(Exception):
     """The automaton would have more states than it is worth."""
 
 
@@ -49,7 +49,7 @@ class _Loose:
 
     def state(self) -> int:
         if len(self.steps) >= MOST_SKETCHED:
-            raise TooLarge
+            raise TooManyStates
         self.steps.append([])
         return len(self.steps) - 1
 
@@ -163,7 +163,7 @@ def _determined(loose: _Loose, start: int, final: int) -> Deterministic:
             closed = loose.closed(states)
             if closed not in numbers:
                 if len(numbers) >= MOST_STATES:
-                    raise TooLarge
+                    raise TooManyStates
                 numbers[closed] = len(numbers)
                 pending.append(closed)
             step[letter] = numbers[closed]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sempre.modules.graph import Facts, Found, Graph
+from sempre.modules.graph import FactBlocks, Facts, Graph
 from sempre.modules.spec import Module
 from sempre.plan.backend import ModuleBackend, Rows, Version, View
 
@@ -23,7 +23,7 @@ Told = Mapping[str, Rows]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ModuleMemory:
     """What a module remembers between epochs: its backbone, and the graph, if that is still the one of `stamp`."""
 
     backbone: Mapping[str, Version]
@@ -43,7 +43,7 @@ class Closing:
         # Whether overdeletion may have gone further than what is left proves.
         self._doubtful = False
 
-    def resume(self, kept: Kept, others: Mapping[str, Version]) -> None:
+    def resume(self, kept: ModuleMemory, others: Mapping[str, Version]) -> None:
         """Go on from an earlier epoch. `others` are the letters that are not heads, as they were then."""
         self.backbone = dict(kept.backbone)
         if kept.graph.stamp is kept.stamp:
@@ -54,10 +54,10 @@ class Closing:
         standing = {**others, **self.backbone}
         self.graph.add({letter: self._facts(version.rows()) for letter, version in standing.items()})
 
-    def kept(self) -> Kept:
+    def kept(self) -> ModuleMemory:
         """What the next epoch starts from."""
         self.graph.stamp = object()
-        return Kept(self.backbone, self.graph, self.graph.stamp)
+        return ModuleMemory(self.backbone, self.graph, self.graph.stamp)
 
     def add(self, told: Told, present: Callable[[str], View]) -> dict[str, Rows]:
         """The facts of heads that come with these, themselves included. `present` has those that are there."""
@@ -141,5 +141,5 @@ class Closing:
         tails, heads = self._backend.columns(rows)
         return tails, heads
 
-    def _collected(self, found: Mapping[str, Found]) -> dict[str, Rows]:
+    def _collected(self, found: Mapping[str, FactBlocks]) -> dict[str, Rows]:
         return {head: self._backend.collect(head, facts.blocks, facts.size) for head, facts in found.items()}

@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from sempre.analysis.graph import arrange
 from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
+from sempre.analysis.name_graphs import arrange
 from sempre.diagnostics import StateError
 from sempre.modules import shapes
-from sempre.modules.automata import Deterministic, Sketch, TooLarge, automaton, collapsed, languages
-from sempre.modules.sequences import Sequenced, sequence_module, with_neighbors
-from sempre.modules.shapes import Chain, Pure
+from sempre.modules.automata import Deterministic, Sketch, TooManyStates, automaton, collapsed, languages
+from sempre.modules.sequences import SequencedProgram, sequence_module, with_neighbors
+from sempre.modules.shapes import ChainRule, PureRule
 from sempre.modules.spec import Module
 from sempre.plan.equivalence import close_equivalences
 
@@ -60,7 +60,7 @@ def modularize(program: CheckedProgram, wanted: str | Iterable[str] = "auto") ->
     """The program with its equivalences as rules and its successor rules reading neighbors, and its modules."""
     kinds = wanted_kinds(wanted)
     closed = close_equivalences(program)
-    sequenced = with_neighbors(closed) if "seq" in kinds else Sequenced(closed, {})
+    sequenced = with_neighbors(closed) if "seq" in kinds else SequencedProgram(closed, {})
     return Modular(sequenced.program, partition(sequenced.program, kinds), sequenced.deferred)
 
 
@@ -120,7 +120,7 @@ def _is_graph(relation: Relation) -> bool:
     return relation.arity == 2 and relation.kinds[0] == relation.kinds[1]
 
 
-def _graph_chain(rule: NormalRule, heads: Collection[str], relations: Mapping[str, Relation]) -> Chain | None:
+def _graph_chain(rule: NormalRule, heads: Collection[str], relations: Mapping[str, Relation]) -> ChainRule | None:
     if rule.relation not in heads:
         return None
     found = shapes.chain(rule)
@@ -130,7 +130,7 @@ def _graph_chain(rule: NormalRule, heads: Collection[str], relations: Mapping[st
     return found if kinds == set(relations[rule.relation].kinds) else None
 
 
-def _pure_rules(name: str, stratum: Stratum) -> list[Pure]:
+def _pure_rules(name: str, stratum: Stratum) -> list[PureRule]:
     return [p for rule in stratum.recursive if rule.relation == name and (p := shapes.pure(rule)) is not None]
 
 
@@ -145,7 +145,9 @@ def _equivalence(name: str, stratum: Stratum, kinds: frozenset[str]) -> Module |
 # ---------------------------------------------------------------------------------------------------- groups
 
 
-def _groups(heads: tuple[str, ...], chains: Iterable[Chain], stratum: Stratum, kinds: frozenset[str]) -> list[_Group]:
+def _groups(
+    heads: tuple[str, ...], chains: Iterable[ChainRule], stratum: Stratum, kinds: frozenset[str]
+) -> list[_Group]:
     """What can be recognized of heads that recur through each other: one group, or some of its own for single heads."""
     chains = [c for c in chains if c.head in heads]
     if len(heads) > 1:
@@ -156,7 +158,7 @@ def _groups(heads: tuple[str, ...], chains: Iterable[Chain], stratum: Stratum, k
     return [group for group in alone if group is not None]
 
 
-def _linear_together(heads: tuple[str, ...], chains: Iterable[Chain]) -> _Group | None:
+def _linear_together(heads: tuple[str, ...], chains: Iterable[ChainRule]) -> _Group | None:
     """A group of several heads whose words have heads at their last place only, or at their first place only."""
     rules = [c for c in chains if any(letter in heads for letter in c.word)]
     state = {head: number for number, head in enumerate(heads)}
@@ -179,7 +181,7 @@ def _linear_together(heads: tuple[str, ...], chains: Iterable[Chain]) -> _Group 
     return _Group("rch", heads, owned, Sketch(other + 1, tuple(edges), ends), reads, reason)
 
 
-def _alone(name: str, chains: list[Chain], pures: list[Pure], kinds: frozenset[str]) -> _Group | None:
+def _alone(name: str, chains: list[ChainRule], pures: list[PureRule], kinds: frozenset[str]) -> _Group | None:
     """One head that recurs through itself: as much of it as the wanted kinds allow."""
     closing = [rule for rule in pures if shapes.holds_in_closure(rule)]
     if not shapes.are_transitive(closing):
@@ -195,12 +197,12 @@ def _alone(name: str, chains: list[Chain], pures: list[Pure], kinds: frozenset[s
     return next((group for group in candidates if group.rules and group.kind in kinds), None)
 
 
-def _fits(name: str, chain: Chain) -> bool:
+def _fits(name: str, chain: ChainRule) -> bool:
     """Whether a word extends paths of the head on one side, or joins two of them: the head stands at its ends only."""
     return len(chain.word) > 1 and name not in chain.word[1:-1]
 
 
-def _self_group(kind: str, name: str, closing: list[Pure], extending: list[Chain]) -> _Group:
+def _self_group(kind: str, name: str, closing: list[PureRule], extending: list[ChainRule]) -> _Group:
     """The group of a head with paths `before* (head) after*`, joined where a rule joins two."""
     before, after = 0, 1
     edges: list[tuple[int, shapes.Word, int]] = [(before, (name,), after)]
@@ -219,7 +221,7 @@ def _self_group(kind: str, name: str, closing: list[Pure], extending: list[Chain
     return _Group(kind, (name,), rules, sketch, reads, _reason(kind, name, closing, extending))
 
 
-def _reason(kind: str, name: str, closing: list[Pure], extending: list[Chain]) -> str:
+def _reason(kind: str, name: str, closing: list[PureRule], extending: list[ChainRule]) -> str:
     left = _quoted(c.word[0] for c in extending if c.word[-1] == name and c.word[0] != name)
     right = _quoted(c.word[-1] for c in extending if c.word[0] == name and c.word[-1] != name)
     grows = [f"{letters} at its {end}" for letters, end in ((left, "start"), (right, "end")) if letters]
@@ -240,7 +242,7 @@ def _paths(groups: list[_Group], kinds: frozenset[str], below: Collection[str]) 
     for bundle in _bundles(groups) if "rch" in kinds else [[group] for group in groups]:
         try:
             modules.append(_module(bundle, below))
-        except TooLarge:
+        except TooManyStates:
             modules += _one_by_one(bundle, below)
     return modules
 
@@ -250,7 +252,7 @@ def _one_by_one(bundle: list[_Group], below: Collection[str]) -> list[Module]:
     for group in bundle:
         try:
             modules.append(_module([group], below))
-        except TooLarge:
+        except TooManyStates:
             continue
     return modules
 

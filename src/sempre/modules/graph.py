@@ -29,7 +29,7 @@ TABLE_SLOTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FactBlocks:
     """Facts of a head in blocks, made while they are read, once; `size` is how many there are, None when not known."""
 
     size: int | None
@@ -54,7 +54,7 @@ class Graph:
         """Whether `add` and `remove` find no fact of a head that was true before, or is true after."""
         return len(self._paths.finals[head]) == 1 and not isinstance(self._reach, Search)
 
-    def add(self, facts: Mapping[str, Facts]) -> dict[str, Found]:
+    def add(self, facts: Mapping[str, Facts]) -> dict[str, FactBlocks]:
         """The facts of heads that become true with these."""
         edges = self._edges(facts)
         if self._behind is not None:
@@ -67,7 +67,7 @@ class Graph:
 
     def remove(
         self, facts: Mapping[str, Facts], trusted: Mapping[str, Facts] | None, also: Mapping[str, Facts]
-    ) -> dict[str, Found]:
+    ) -> dict[str, FactBlocks]:
         """The facts of heads that were true over these, and are not true over trusted facts alone.
 
         `also` are facts of heads that go and were never given: they were true over others.
@@ -102,13 +102,13 @@ class Graph:
         edges = _edges(self._paths, self._numbers, facts)
         return edges if self._behind is not None else distinct(edges)
 
-    def _facts(self, pairs: Pairs) -> dict[str, Found]:
+    def _facts(self, pairs: Pairs) -> dict[str, FactBlocks]:
         """What pairs of nodes mean, by head."""
         values = self._numbers.values
         if self._paths.states == 1:
             (head,) = self._paths.starts
             blocks = ((values[tails].repeat(counts), values[heads]) for tails, counts, heads in pairs.blocks)
-            return {head: Found(pairs.size, blocks)}
+            return {head: FactBlocks(pairs.size, blocks)}
         found: dict[str, list[Facts]] = {}
         for tails, counts, heads in pairs.blocks:
             tail, tail_state = np.divmod(tails.repeat(counts), self._paths.states)
@@ -117,7 +117,7 @@ class Graph:
                 mine = np.flatnonzero((tail_state == start) & _finals(self._paths, head)[end_state])
                 if mine.size:
                     found.setdefault(head, []).append((values[tail[mine]], values[end[mine]]))
-        return {head: Found(sum(part[0].size for part in parts), iter(parts)) for head, parts in found.items()}
+        return {head: FactBlocks(sum(part[0].size for part in parts), iter(parts)) for head, parts in found.items()}
 
 
 class Paths:

@@ -51,7 +51,7 @@ PREFIX = "next#"
 
 
 @dataclass(frozen=True, slots=True)
-class Sequenced:
+class SequencedProgram:
     """A program whose successor rules read neighbors; `deferred` has the rules of helpers nobody evaluates."""
 
     program: CheckedProgram
@@ -76,14 +76,14 @@ class _Successor:
     helper: str = ""
 
 
-def with_neighbors(program: CheckedProgram) -> Sequenced:
+def with_neighbors(program: CheckedProgram) -> SequencedProgram:
     """The program with its successor rules rewritten, and with a stratum for each relation of neighbors."""
     helpers = _helpers(program)
     found = {rule.number: one for rule in program.rules if (one := _successor(rule, helpers)) is not None}
     deferred = {name: rule for name, rule in helpers.items() if _only_read_by(name, program, found)}
     found = {number: one for number, one in found.items() if not one.helper or one.helper in deferred}
     if not found:
-        return Sequenced(program, {})
+        return SequencedProgram(program, {})
     numbering = max(rule.number for rule in program.rules) + 1
     made: dict[tuple[str, tuple[int, ...], int], NormalRule] = {}
     added: dict[str, Relation] = {}
@@ -98,7 +98,7 @@ def with_neighbors(program: CheckedProgram) -> Sequenced:
         for number, rule in ((rule.number, rule) for rule in program.rules)
         if number in found
     }
-    return Sequenced(_assembled(program, added, tuple(made.values()), rewritten, deferred), deferred)
+    return SequencedProgram(_assembled(program, added, tuple(made.values()), rewritten, deferred), deferred)
 
 
 def sequence_module(program: CheckedProgram, stratum: Stratum) -> Module | None:

@@ -10,11 +10,11 @@ from sempre.analysis.model import Match, NormalRule, Var
 Pair = tuple[str, str]
 Word = tuple[str, ...]
 # Longer rules are not examined: what they imply takes time exponential in their length.
-LONGEST = 6
+LONGEST_PURE_BODY = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Pure:
+class PureRule:
     """`r(head) :- r(..), r(..).`: variables and one relation, nothing else."""
 
     rule: int
@@ -23,7 +23,7 @@ class Pure:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ChainRule:
     """`head(x0, xn) :- w1(x0, x1), .., wn(xn-1, xn).` with distinct variables, in any order of its literals."""
 
     rule: int
@@ -31,19 +31,19 @@ class Chain:
     word: Word
 
 
-def pure(rule: NormalRule) -> Pure | None:
+def pure(rule: NormalRule) -> PureRule | None:
     """The rule as a pure one, if it is."""
     edges = _edges(rule)
-    if edges is None or len(edges) > LONGEST or any(relation != rule.relation for relation, _ in edges):
+    if edges is None or len(edges) > LONGEST_PURE_BODY or any(relation != rule.relation for relation, _ in edges):
         return None
     head = _pair(rule.args)
     body = tuple(pair for _, pair in edges)
     if head is None or not {*head} <= {name for pair in body for name in pair}:
         return None
-    return Pure(rule.number, head, body)
+    return PureRule(rule.number, head, body)
 
 
-def chain(rule: NormalRule) -> Chain | None:
+def chain(rule: NormalRule) -> ChainRule | None:
     """The rule as a chain, if it is."""
     edges, head = _edges(rule), _pair(rule.args)
     if not edges or head is None:
@@ -59,7 +59,7 @@ def chain(rule: NormalRule) -> Chain | None:
         seen.add(at)
         word.append(relation)
     # Every atom was met: none is beside the path, and no two leave one variable.
-    return Chain(rule.number, rule.relation, tuple(word)) if at == head[1] and len(word) == len(edges) else None
+    return ChainRule(rule.number, rule.relation, tuple(word)) if at == head[1] and len(word) == len(edges) else None
 
 
 def _edges(rule: NormalRule) -> list[tuple[str, Pair]] | None:
@@ -83,22 +83,22 @@ def _pair(args: Sequence[object]) -> Pair | None:
 # --------------------------------------------------------------------------------------- what pure rules imply
 
 
-def are_transitive(rules: Iterable[Pure]) -> bool:
+def are_transitive(rules: Iterable[PureRule]) -> bool:
     """Whether the rules make their relation transitive."""
     return ("x", "z") in _consequences(tuple(rules), {("x", "y"), ("y", "z")})
 
 
-def are_symmetric(rules: Iterable[Pure]) -> bool:
+def are_symmetric(rules: Iterable[PureRule]) -> bool:
     """Whether the rules make their relation symmetric."""
     return ("y", "x") in _consequences(tuple(rules), {("x", "y")})
 
 
-def holds_in_closure(rule: Pure) -> bool:
+def holds_in_closure(rule: PureRule) -> bool:
     """Whether every transitive relation obeys the rule: a path leads from its first head variable to its second."""
     return rule.head[1] in _reachable(rule.head[0], rule.body)
 
 
-def holds_in_equivalence(rule: Pure) -> bool:
+def holds_in_equivalence(rule: PureRule) -> bool:
     """Whether every symmetric and transitive relation obeys the rule: its head variables are connected."""
     both_ways = (*rule.body, *((second, first) for first, second in rule.body))
     return rule.head[1] in _reachable(rule.head[0], both_ways)
@@ -117,7 +117,7 @@ def _reachable(origin: str, edges: Iterable[Pair]) -> set[str]:
     return found
 
 
-def _consequences(rules: Sequence[Pure], facts: set[Pair]) -> set[Pair]:
+def _consequences(rules: Sequence[PureRule], facts: set[Pair]) -> set[Pair]:
     """The least set with these facts that is closed under the rules.
 
     A rule follows from others exactly when they derive its head from its body with variables taken for constants; so
@@ -131,7 +131,7 @@ def _consequences(rules: Sequence[Pure], facts: set[Pair]) -> set[Pair]:
         facts |= more
 
 
-def _heads(rule: Pure, facts: set[Pair]) -> set[Pair]:
+def _heads(rule: PureRule, facts: set[Pair]) -> set[Pair]:
     bindings: list[dict[str, str]] = [{}]
     for first, second in rule.body:
         bindings = [

@@ -29,9 +29,9 @@ from sempre.analysis.model import (
     Unpack,
     Var,
 )
-from sempre.network import functors
+from sempre.network import python_functors
 from sempre.network.localize import LocalProgram, binds
-from sempre.network.tables import Row, Table
+from sempre.network.node_tables import NodeTable, Row
 
 Instances = list[tuple[Row, tuple[Row, ...]]]
 Enter = Callable[[Row], Instances]
@@ -41,7 +41,7 @@ MOST_LOOPS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RuleEntry:
     """One way into a rule: by a fact of `relation`.
 
     `pivot` is the number of the positive atom that the fact is for, or None when it lies under a negation or an
@@ -62,9 +62,12 @@ class Code:
         self.program = program
         self.numbers = {name: number for number, name in enumerate(program.relations)}
         self.indexes: dict[tuple[str, tuple[int, ...]], int] = {}
-        self.entries: dict[str, list[Entry]] = {name: [] for name in program.relations}
-        self.constants: dict[str, Any] = {"matches": functors.matches, "equal_floats": functors.equal_floats}
-        self.constants["aggregate"] = functors.aggregate
+        self.entries: dict[str, list[RuleEntry]] = {name: [] for name in program.relations}
+        self.constants: dict[str, Any] = {
+            "matches": python_functors.matches,
+            "equal_floats": python_functors.equal_floats,
+            "aggregate": python_functors.aggregate,
+        }
         self.lines: list[str] = []
         self.count = 0
         self.parts = 0
@@ -75,15 +78,15 @@ class Code:
     def positives(self, rule: NormalRule) -> list[Match]:
         return [literal for literal in rule.body if isinstance(literal, Match)]
 
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[NodeTable]:
         """Empty tables for a node, with every index that the functions use."""
         wanted: dict[str, list[tuple[int, ...]]] = {name: [] for name in self.numbers}
         for name, columns in self.indexes:
             wanted[name].append(columns)
-        return [Table(wanted[name]) for name in self.numbers]
+        return [NodeTable(wanted[name]) for name in self.numbers]
 
-    def bind(self, tables: list[Table]) -> list[Enter]:
-        """The functions over `tables`; `Entry.full` and `Entry.outer` are places in this list."""
+    def bind(self, tables: list[NodeTable]) -> list[Enter]:
+        """The functions over `tables`; `RuleEntry.full` and `RuleEntry.outer` are places in this list."""
         rows = [table.rows for table in tables]
         indexes = [tables[self.numbers[name]].indexes[columns] for name, columns in self.indexes]
         functions: list[Enter] = self._factory(rows, indexes)
@@ -97,18 +100,18 @@ class Code:
         for pivot, match in enumerate(positives):
             full = self._function(rule, pivot, match, set())
             outer = self._function(rule, pivot, match, set(), outer=True) if nested else full
-            self.entries[match.relation].append(Entry(rule.number, match.relation, pivot, full, outer))
+            self.entries[match.relation].append(RuleEntry(rule.number, match.relation, pivot, full, outer))
         for literal in nested:
             shared = {var.name for var in literal.shared}
             for match in _inner_matches(literal):
                 full = self._function(rule, None, match, shared)
                 outer = self._function(rule, None, match, shared, outer=True)
-                self.entries[match.relation].append(Entry(rule.number, match.relation, None, full, outer))
+                self.entries[match.relation].append(RuleEntry(rule.number, match.relation, None, full, outer))
 
     def _function(
         self, rule: NormalRule, pivot: int | None, match: Match, shared: set[str], outer: bool = False
     ) -> int:
-        writer = _Writer(self, rule, "out", "", "return out")
+        writer = _FunctionWriter(self, rule, "out", "", "return out")
         writer.line(f"def f{self.count}(row):")
         writer.depth += 1
         writer.line("out = []")
@@ -158,7 +161,7 @@ def _inner_matches(literal: Not | Fold) -> Iterable[Match]:
             yield from _inner_matches(inner)
 
 
-class _Writer:
+class _FunctionWriter:
     """Writes one function, or several that continue each other.
 
     `into` is the list that results are added to; where there is none, the function ends by `found` with the first one.
@@ -335,20 +338,20 @@ class _Writer:
         if isinstance(expr, Const):
             return repr(expr.value) if isinstance(expr.value, int) else self.code.constant(expr.value)
         assert isinstance(expr, Call)
-        function = self.code.constant(functors.function(expr.op, expr.operand.value))
+        function = self.code.constant(python_functors.function(expr.op, expr.operand.value))
         return f"{function}({', '.join(self.expr(arg) for arg in expr.args)})"
 
     # ----------------------------------------------------------------------------------------------- nested
 
     def nested(self, literal: Not, shared: tuple[Var, ...]) -> str:
         """Define a function that says whether the body of a negation holds; the call of it."""
-        inner = _Writer(self.code, self.rule, "", "return True", "return False")
+        inner = _FunctionWriter(self.code, self.rule, "", "return True", "return False")
         return self.call(inner.part(literal.body, shared, None), shared)
 
     def fold(self, literal: Fold) -> None:
         result = literal.result.name
         shared = tuple(var for var in literal.shared if var.name in self.names)
-        inner = _Writer(self.code, self.rule, "values", "", "return values")
+        inner = _FunctionWriter(self.code, self.rule, "values", "", "return values")
         values = self.call(inner.part(literal.body, shared, literal.expr), shared)
         value = self.new("a")
         self.line(f"{value} = aggregate({literal.kind!r}, {values}, {literal.operand.value!r})")

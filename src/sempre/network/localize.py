@@ -22,7 +22,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
-from sempre.analysis.graph import arrange
 from sempre.analysis.head_aggregates import literal_names, names_in
 from sempre.analysis.model import (
     CheckedProgram,
@@ -39,6 +38,7 @@ from sempre.analysis.model import (
     Unpack,
     Var,
 )
+from sempre.analysis.name_graphs import arrange
 from sempre.analysis.strata import is_recursive, matches, rule_graph
 from sempre.diagnostics import Diagnostic, ProgramError
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from sempre.network.tables import Row
+from sempre.network.node_tables import Row
 
 Address = Any  # the value in the location column: an int, a str, or a record as a tuple
 

@@ -31,10 +31,10 @@ from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.functors import Fault
 from sempre.network import wire
 from sempre.network.codegen import Enter
-from sempre.network.functors import RANGES
 from sempre.network.node import Address, Fact, Message
-from sempre.network.program import NodeProgram, RelationPlan, Step
-from sempre.network.tables import Row
+from sempre.network.node_program import NodeProgram, RelationPlan, Step
+from sempre.network.node_tables import Row
+from sempre.network.python_functors import RANGES
 
 Key = Row
 Claim = tuple[Any, int, Any, Any]

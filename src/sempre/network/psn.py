@@ -21,8 +21,8 @@ from typing import Any
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.functors import Fault
 from sempre.network.node import Address, Fact, Message
-from sempre.network.program import NodeProgram, Step
-from sempre.network.tables import Row
+from sempre.network.node_program import NodeProgram, Step
+from sempre.network.node_tables import Row
 
 Note = tuple[frozenset[Fact], frozenset[Fact]]
 Copies = Counter[Note]

@@ -19,8 +19,8 @@ from typing import Protocol
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.network import wire
 from sempre.network.node import Address, Fact, Message, Node
+from sempre.network.node_tables import Row
 from sempre.network.report import BurstReport
-from sempre.network.tables import Row
 
 DEFAULT_LIMIT = 50_000_000
 
@@ -34,7 +34,7 @@ class Burst:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class NodeChange:
     """The part of a burst that concerns one node."""
 
     target: Address
@@ -42,7 +42,7 @@ class Change:
     delete: tuple[Fact, ...]
 
 
-Event = Message | Change
+Event = Message | NodeChange
 Trace = list[list[int]]
 
 
@@ -194,7 +194,7 @@ class Network:
             for name, row in facts:
                 parts.setdefault(row[self.location[name]], ([], []))[side].append((name, row))
         for address, (insert, delete) in parts.items():
-            self._add(Change(address, tuple(insert), tuple(delete)))
+            self._add(NodeChange(address, tuple(insert), tuple(delete)))
         report.changed = sum(len(insert) + len(delete) for insert, delete in parts.values())
         return report
 
@@ -228,16 +228,16 @@ class Network:
     def _first_change(self, picked: int) -> int:
         """The event `picked`; for a change, the oldest one at that node: a node sees its own facts change in order."""
         event = self.pending[picked]
-        if not isinstance(event, Change):
+        if not isinstance(event, NodeChange):
             return picked
-        others = (number for number, other in self.pending.items() if isinstance(other, Change))
+        others = (number for number, other in self.pending.items() if isinstance(other, NodeChange))
         return next(number for number in others if self.pending[number].target == event.target)
 
     def _deliver(self, node: Node, events: list[Event]) -> list[Message]:
         out: list[Message] = []
         mail: list[Message] = []
         for event in events:
-            if isinstance(event, Change):
+            if isinstance(event, NodeChange):
                 out += node.change(event.insert, event.delete)
             else:
                 mail.append(event)

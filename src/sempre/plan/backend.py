@@ -7,10 +7,10 @@ strategy that gives up has nothing to undo.
 **Types.** Each backend has a family of types of its own: its rows, versions, views, counted rows, tallies and
 executables. The generic protocols (`VersionOf`, `ViewOf`, ..., `Algebra`) say how the types of one family fit together,
 and a backend is checked against them with its own types: see the last lines of `backends/local.py` and
-`spark/cluster/backend.py`. Strategies know no family. They use `Version`, `View`, ..., `Backend`: the same protocols
-for a family that nobody can look into. `sealed` turns the one into the other. It is the only step that the type checker
-takes on trust, and what it trusts is this rule: **what a backend made goes back to that backend and to no other**, and
-what was made for one relation is used for that relation. Rows move between backends by `receive` alone.
+`spark/cluster/spark_backend.py`. Strategies know no family. They use `Version`, `View`, ..., `Backend`: the same
+protocols for a family that nobody can look into. `sealed` turns the one into the other. It is the only step that the
+type checker takes on trust, and what it trusts is this rule: **what a backend made goes back to that backend and to no
+other**, and what was made for one relation is used for that relation. Rows move between backends by `receive` alone.
 
 **Capabilities.** What every strategy needs is in `Algebra`. What modules need as well is in `ModuleAlgebra`, and
 `for_modules` gives it where there is one. What the cycles of active rules need as well is in `CycleAlgebra`.

@@ -24,7 +24,7 @@ def located(program: CheckedProgram, rules: Sequence[NormalRule]) -> Iterator[No
 
 
 @contextmanager
-def limited(program: CheckedProgram, rules: Sequence[NormalRule]) -> Iterator[None]:
+def limit_errors(program: CheckedProgram, rules: Sequence[NormalRule]) -> Iterator[None]:
     """Turn a fault or a limit that nobody could do without into an error."""
     try:
         with located(program, rules):
@@ -44,4 +44,4 @@ def _diagnostic(message: str, rules: Sequence[NormalRule], hint: str = "") -> Di
     return Diagnostic("E510", message, first.span, detail=detail, hint=hint)
 
 
-__all__ = ["limited", "located"]
+__all__ = ["limit_errors", "located"]

@@ -105,13 +105,13 @@ class TakeApart:
 class Absent:
     """Keep the rows for which the nested steps find nothing.
 
-    With `there`, the same steps reading the other state, they must find nothing there either; with `flips`, they must
-    find something there.
+    With `steps_there`, the same steps reading the other state, they must find nothing there either; with `flips`, they
+    must find something there.
     """
 
     literal: Not
     steps: tuple[Step, ...]
-    there: tuple[Step, ...]
+    steps_there: tuple[Step, ...]
     flips: bool
     live: frozenset[str]
 
@@ -120,12 +120,12 @@ class Absent:
 class Reduce:
     """Bind (or check, if bound) the result of an aggregate over what the nested steps find for each row.
 
-    With `there`, the result there must be the same; with `flips`, it must differ or not exist.
+    With `steps_there`, the result there must be the same; with `flips`, it must differ or not exist.
     """
 
     literal: Fold
     steps: tuple[Step, ...]
-    there: tuple[Step, ...]
+    steps_there: tuple[Step, ...]
     flips: bool
     test: bool
     live: frozenset[str]
@@ -141,7 +141,7 @@ class RankOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Lower:
+class LowerRank:
     """Keep the rows in which the fact of `atom` has a lower rank than `than`."""
 
     atom: Match
@@ -168,7 +168,7 @@ class Either:
     live: frozenset[str]
 
 
-Step: TypeAlias = Probe | Filter | Assign | TakeApart | Absent | Reduce | RankOf | Lower | Distinct | Either
+Step: TypeAlias = Probe | Filter | Assign | TakeApart | Absent | Reduce | RankOf | LowerRank | Distinct | Either
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class Plan:
         return literal
 
 
-def decided(plan: Plan) -> Plan:
+def decided_plan(plan: Plan) -> Plan:
     """The plan with the first option of a choice that it leaves to the rows."""
     last = plan.steps[-1] if plan.steps else None
     return replace(plan, steps=(*plan.steps[:-1], *last.options[0])) if isinstance(last, Either) else plan
@@ -234,7 +234,7 @@ def probes(steps: tuple[Step, ...]) -> list[Probe]:
         if isinstance(step, Probe):
             found.append(step)
         elif isinstance(step, Absent | Reduce):
-            found += probes(step.steps) + probes(step.there)
+            found += probes(step.steps) + probes(step.steps_there)
         elif isinstance(step, Either):
             found += [probe for option in step.options for probe in probes(option)]
     return found

@@ -23,7 +23,7 @@ from sempre.plan.ops import (
     Distinct,
     Either,
     Filter,
-    Lower,
+    LowerRank,
     Pivot,
     Plan,
     Probe,
@@ -37,11 +37,11 @@ from sempre.plan.ops import (
 
 NOTHING: frozenset[str] = frozenset()
 # A relation with fewer rows than this is looked up without asking what another lookup would find.
-FEW_ROWS = 64
+CHOICE_ROWS = 64
 
 
 # What the planner orders: literals of a rule, and what a kind of plan adds to them.
-Goal: TypeAlias = Literal | RankOf | Lower
+Goal: TypeAlias = Literal | RankOf | LowerRank
 
 
 class Statistics(Protocol):
@@ -55,7 +55,7 @@ class Statistics(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LiteralState:
     """Which state a literal is evaluated in: the version its atom reads, and for nested bodies whether it must hold
     there as well (`both`) or must not (`flips`).
     """
@@ -65,26 +65,26 @@ class Reading:
     flips: bool = False
 
 
-def readings(rule: NormalRule, pivot: Pivot | None, recursive: frozenset[str]) -> list[Reading]:
+def readings(rule: NormalRule, pivot: Pivot | None, recursive: frozenset[str]) -> list[LiteralState]:
     """How each literal is read, given the pivot and the relations of the rule's stratum.
 
     When the pivot is of the rule's own stratum, everything below must hold in both states, whichever side it stands on.
     Otherwise literals left of the pivot hold in both states and those right of it here.
     """
     if pivot is None or from_head(pivot):
-        return [Reading(Read.HERE) for _ in rule.body]
+        return [LiteralState(Read.HERE) for _ in rule.body]
     if pivot.uniform:
         recursive = NOTHING
     chosen = rule.body[pivot.literal]
     if isinstance(chosen, Match) and chosen.relation in recursive:
         reads = reads_for(len(rule.body), pivot.literal)
         return [
-            Reading(read if isinstance(literal, Match) and literal.relation in recursive else Read.BOTH, both=True)
+            LiteralState(read if isinstance(literal, Match) and literal.relation in recursive else Read.BOTH, both=True)
             for literal, read in zip(rule.body, reads, strict=True)
         ]
     found = []
     for index, read in enumerate(reads_for(len(rule.body), pivot.literal)):
-        found.append(Reading(read, both=index < pivot.literal, flips=index == pivot.literal))
+        found.append(LiteralState(read, both=index < pivot.literal, flips=index == pivot.literal))
     return found
 
 
@@ -116,16 +116,16 @@ def plan_rule(
         if pivot.ranked:
             atoms = [literal for literal in rule.body if isinstance(literal, Match) and literal.relation in recursive]
             rank = Var("#rank")
-            body += [RankOf(head, rank), *(Lower(atom, rank) for atom in atoms)]
-        how += [Reading(Read.HERE)] * (len(body) - len(how))
+            body += [RankOf(head, rank), *(LowerRank(atom, rank) for atom in atoms)]
+        how += [LiteralState(Read.HERE)] * (len(body) - len(how))
         if from_head(pivot):
             seed = head
             body.append(seed)
-            how.append(Reading(Read.ONLY))
+            how.append(LiteralState(Read.ONLY))
     if pivot is not None and pivot.inner >= 0:
         seed, earlier = _nested_seed(rule, pivot)
         body += [*earlier, seed]
-        how += [Reading(Read.CHANGED)] * (len(earlier) + 1)
+        how += [LiteralState(Read.CHANGED)] * (len(earlier) + 1)
     first = len(body) - 1 if seed is not None else None if pivot is None else pivot.literal
     backward = pivot is not None and from_head(pivot)
     steps = order_steps(body, how, NOTHING, needed, statistics, orders, first, adaptive=backward)
@@ -170,7 +170,7 @@ def _nested_seed(rule: NormalRule, pivot: Pivot) -> tuple[Match, list[Not]]:
 
 def order_steps(
     body: Sequence[Goal],
-    how: Sequence[Reading],
+    how: Sequence[LiteralState],
     bound: frozenset[str],
     needed: frozenset[str],
     statistics: Statistics,
@@ -219,7 +219,7 @@ def _rival(
     picked = body[pick]
     if not isinstance(picked, Match) or not _fanout(picked, known, statistics):
         return None
-    if statistics.size(picked.relation) < FEW_ROWS:
+    if statistics.size(picked.relation) < CHOICE_ROWS:
         return None
 
     def can_be_looked_up(index: int) -> bool:
@@ -269,7 +269,7 @@ def _ready(literal: Goal, known: frozenset[str]) -> bool:
         return all(var.name in known for var in literal.shared)
     if isinstance(literal, RankOf):
         return binding(literal.atom) <= known
-    if isinstance(literal, Lower):
+    if isinstance(literal, LowerRank):
         return reading(literal) <= known
     return True
 
@@ -278,7 +278,7 @@ def _is_cheap(literal: Goal) -> bool:
     """Filters that cannot fail: they are taken as soon as possible."""
     if isinstance(literal, Compare):
         return not _may_fail(literal.left) and not _may_fail(literal.right)
-    return isinstance(literal, Unpack | Not | RankOf | Lower) and not any(
+    return isinstance(literal, Unpack | Not | RankOf | LowerRank) and not any(
         _may_fail(side)
         for inner in _nested(literal)
         if isinstance(inner, Compare)
@@ -361,7 +361,7 @@ def reading(literal: Goal) -> frozenset[str]:
         return binding(literal) | {literal.record.name}
     if isinstance(literal, RankOf):
         return binding(literal.atom) | {literal.var.name}
-    if isinstance(literal, Lower):
+    if isinstance(literal, LowerRank):
         return binding(literal.atom) | {literal.than.name}
     return binding(literal)
 
@@ -370,8 +370,8 @@ def reading(literal: Goal) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Context:
-    how: Reading
+class _PlanContext:
+    how: LiteralState
     known: frozenset[str]
     live: frozenset[str]
     statistics: Statistics
@@ -380,7 +380,7 @@ class _Context:
 
 def _with_liveness(
     body: Sequence[Goal],
-    how: Sequence[Reading],
+    how: Sequence[LiteralState],
     chosen: Sequence[int],
     bound: frozenset[str],
     needed: frozenset[str],
@@ -394,12 +394,12 @@ def _with_liveness(
     lives.reverse()
     steps, known = [], bound
     for index, live in zip(chosen, lives, strict=True):
-        steps.append(_step(body[index], _Context(how[index], known, live, statistics, orders)))
+        steps.append(_step(body[index], _PlanContext(how[index], known, live, statistics, orders)))
         known |= binding(body[index])
     return tuple(steps)
 
 
-def _step(literal: Goal, context: _Context) -> Step:
+def _step(literal: Goal, context: _PlanContext) -> Step:
     if isinstance(literal, Match):
         return _probe(literal, context)
     if isinstance(literal, Compare):
@@ -411,8 +411,8 @@ def _step(literal: Goal, context: _Context) -> Step:
         return TakeApart(literal, binding(literal) - context.known, context.live)
     if isinstance(literal, RankOf):
         return RankOf(literal.atom, literal.var, context.live)
-    if isinstance(literal, Lower):
-        return Lower(literal.atom, literal.than, context.live)
+    if isinstance(literal, LowerRank):
+        return LowerRank(literal.atom, literal.than, context.live)
     needed = NOTHING if isinstance(literal, Not) or literal.expr is None else variables(literal.expr)
     # A body nested in a nested one reads the state that the outer one reads.
     read = context.how.read if context.how.read in (Read.CHANGED, Read.THERE) else Read.HERE
@@ -425,13 +425,13 @@ def _step(literal: Goal, context: _Context) -> Step:
     return Reduce(literal, steps, there, context.how.flips, test, context.live)
 
 
-def _nested_steps(literal: Not | Fold, needed: frozenset[str], read: Read, context: _Context) -> tuple[Step, ...]:
+def _nested_steps(literal: Not | Fold, needed: frozenset[str], read: Read, context: _PlanContext) -> tuple[Step, ...]:
     shared = frozenset(var.name for var in literal.shared)
-    how = [Reading(read)] * len(literal.body)
+    how = [LiteralState(read)] * len(literal.body)
     return order_steps(literal.body, how, shared, needed, context.statistics, context.orders)
 
 
-def _probe(match: Match, context: _Context) -> Probe:
+def _probe(match: Match, context: _PlanContext) -> Probe:
     first: dict[str, int] = {}
     same: list[tuple[int, int]] = []
     bound: set[int] = set()

@@ -19,11 +19,11 @@ from sempre.analysis.model import Kind, Relation
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic, Span
 from sempre.plan.backend import Rows
 from sempre.spark.cluster.crossing import BadTexts, checked
-from sempre.spark.cluster.scratch import FEW_ROWS
+from sempre.spark.cluster.scratch import DRIVER_ROWS
 from sempre.spark.cluster.tables import Table
 from sempre.spark.failures import reading
-from sempre.spark.operations import DELETES, INSERTS, SHOWN, Operations, StreamReader, words_in
-from sempre.spark.staying import Staying
+from sempre.spark.operations import DELETES, INSERTS, SHOWN_WORDS, Operations, StreamReader, words_in
+from sempre.spark.residency import Residency
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,7 +51,7 @@ class Batch:
 class Batches:
     """Reads the batches of one stream; `staying` says who decides what stays on the cluster, if anything can."""
 
-    def __init__(self, reader: StreamReader, staying: Callable[[], Staying | None] = lambda: None) -> None:
+    def __init__(self, reader: StreamReader, staying: Callable[[], Residency | None] = lambda: None) -> None:
         self._reader = reader
         self._staying = staying
         self._guess = 0  # how many rows the next batch will have: as many as the last
@@ -70,10 +70,10 @@ class Batches:
         return batch
 
     @contextmanager
-    def _settled(self, staying: Staying, chosen: DataFrame, kept: bool) -> Iterator[pa.Table | DataFrame]:
+    def _settled(self, staying: Residency, chosen: DataFrame, kept: bool) -> Iterator[pa.Table | DataFrame]:
         """The rows where they can be read again."""
         scratch, jobs = staying.cluster.scratch, staying.jobs
-        table = jobs.one(lambda: scratch.fetched(lambda: chosen)) if self._guess <= FEW_ROWS else None
+        table = jobs.one(lambda: scratch.fetched(lambda: chosen)) if self._guess <= DRIVER_ROWS else None
         if table is not None:
             yield table
         elif kept:
@@ -104,7 +104,7 @@ class _Settled:
     """One batch: a table of its rows, which the driver can judge, or a DataFrame that can be read again."""
 
     reader: StreamReader
-    staying: Staying
+    staying: Residency
     found: pa.Table | DataFrame
 
     def batch(self) -> Batch:
@@ -200,7 +200,7 @@ class _Settled:
 
         col = fn.col(self.reader.mark(mark.name))
         words = df.filter(~col.isin(*mark.words)).select(col.alias("word")).distinct()
-        return words_in(self._table(words.orderBy("word").limit(SHOWN)).column("word"), mark.name)
+        return words_in(self._table(words.orderBy("word").limit(SHOWN_WORDS)).column("word"), mark.name)
 
     # ------------------------------------------------------------------------------------------------- taking
 

@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import DataError, Diagnostic, StateError
-from sempre.files.matching import BY_NAME, Taking
+from sempre.files.matching import BY_NAME, ColumnChoice
 from sempre.files.write import Changes
 from sempre.ingest import Parts
-from sempre.spark.frames import Wanted, chosen_columns, from_frame, restored, to_frame
+from sempre.spark.frames import WantedColumns, chosen_columns, from_frame, restored, to_frame
+from sempre.spark.residency import ArrivingFrame, Residency
 from sempre.spark.sinks import changes_frame, changes_table
 from sempre.spark.sources import Inputs, read_inputs
-from sempre.spark.staying import Arriving, Staying
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,25 +31,27 @@ class Border:
 
     # ---------------------------------------------------------------------------------------------------- in
 
-    def read_inputs(self, folder: str, staying: Staying | None = None) -> Inputs:
+    def read_inputs(self, folder: str, staying: Residency | None = None) -> Inputs:
         """What the `.input` directives say, read by Spark."""
         return read_inputs(self._session(), self._checked, folder, staying)
 
-    def take(self, relation: Relation, df: DataFrame, taking: Taking = BY_NAME) -> pa.Table:
+    def take(self, relation: Relation, df: DataFrame, taking: ColumnChoice = BY_NAME) -> pa.Table:
         """The rows of a DataFrame; raises if columns that go by position are not those that came before."""
-        crossing = from_frame(df, Wanted(relation, self._checked.types, taking))
+        crossing = from_frame(df, WantedColumns(relation, self._checked.types, taking))
         self._check_order(relation, crossing.source_columns, crossing.by_name)
         return crossing.table
 
-    def given(self, relation: Relation, df: DataFrame, staying: Staying | None, taking: Taking = BY_NAME) -> Parts:
+    def given(
+        self, relation: Relation, df: DataFrame, staying: Residency | None, taking: ColumnChoice = BY_NAME
+    ) -> Parts:
         """The rows of a DataFrame, here or left where they are; raises like `take`."""
         if staying is not None and relation.arity:
-            chosen, names, found = chosen_columns(df, Wanted(relation, self._checked.types, taking))
+            chosen, names, found = chosen_columns(df, WantedColumns(relation, self._checked.types, taking))
             self._check_order(relation, names, found.by_name)
             # The rows of a local frame are in its plan: they have been here before.
-            taken = staying.take(Arriving(relation, chosen, most=lambda: 0 if df.isLocal() else None))
+            taken = staying.take(ArrivingFrame(relation, chosen, most=lambda: 0 if df.isLocal() else None))
             if taken is not None:
-                return Parts(there=taken[0], by_position=not found.by_name)
+                return Parts(on_cluster=taken[0], by_position=not found.by_name)
         return Parts(self.take(relation, df, taking))
 
     def _check_order(self, relation: Relation, names: tuple[str, ...], by_name: bool) -> None:

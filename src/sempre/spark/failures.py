@@ -10,7 +10,7 @@ from sempre import diagnostics
 from sempre.diagnostics import BackendError, DataError, Diagnostic, SempreError, Span
 
 MISSING = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
-LONGEST = 300
+LONGEST_MESSAGE = 300
 # How a task says that an operation of a rule has no result: the rule's number, and why.
 FAULT = re.compile(r"sempre-fault (-?[0-9]+): ([^\n]*?) \(end of fault\)")
 
@@ -98,7 +98,7 @@ def _thrown(lines: Sequence[str]) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…"
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def writing(what: str, span: Span) -> Iterator[None]:
 
 
 @contextmanager
-def running() -> Iterator[None]:
+def job_errors() -> Iterator[None]:
     """Turn what Spark raises while a job of ours runs into a `TaskFault`, what our code raised, or a `BackendError`."""
     with _translated():
         try:

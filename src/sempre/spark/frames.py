@@ -18,7 +18,7 @@ from sempre.analysis.model import Kind, Relation, Type
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic, Span
 from sempre.files.columns import RANGES, marked_by_position, unit_table
 from sempre.files.instants import CLOCK, DATE, INSTANT, RESTORED, Unsuited, check_suited, restored_type
-from sempre.files.matching import BY_NAME, Matched, Taking, matched
+from sempre.files.matching import BY_NAME, ColumnChoice, ColumnMatch, matched
 from sempre.spark.failures import reading
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedColumns:
     """What a frame should give: the columns of a relation, among the `types` of its program, found as in `taking`.
 
     `what` and `span` are for messages.
@@ -55,7 +55,7 @@ class Wanted:
 
     relation: Relation
     types: Mapping[str, Type]
-    taking: Taking = BY_NAME
+    taking: ColumnChoice = BY_NAME
     what: str = "the DataFrame"
     span: Span = NOWHERE
 
@@ -70,7 +70,7 @@ class Unfit(ValueError):
 # --------------------------------------------------------------------------------------------------------- in
 
 
-def from_frame(df: DataFrame, wanted: Wanted, *, drop_nulls: bool = False) -> Crossing:
+def from_frame(df: DataFrame, wanted: WantedColumns, *, drop_nulls: bool = False) -> Crossing:
     """The rows of `df`, in one Spark job.
 
     Raises `DataError` naming every column whose type has no place in a relation, or that has nulls.
@@ -90,7 +90,7 @@ def from_frame(df: DataFrame, wanted: Wanted, *, drop_nulls: bool = False) -> Cr
     return Crossing(table if found.by_name else marked_by_position(table), names, found.by_name)
 
 
-def chosen_columns(df: DataFrame, wanted: Wanted) -> tuple[DataFrame, tuple[str, ...], Matched]:
+def chosen_columns(df: DataFrame, wanted: WantedColumns) -> tuple[DataFrame, tuple[str, ...], ColumnMatch]:
     """The columns of a relation as `c0`, `c1` and so on, the names they had, and how they were found."""
     relation, what, span = wanted.relation, wanted.what, wanted.span
     with reading(what, span):
@@ -103,7 +103,7 @@ def chosen_columns(df: DataFrame, wanted: Wanted) -> tuple[DataFrame, tuple[str,
         return placed.select(*(column.alias(f"c{at}") for at, column in enumerate(columns))), names, found
 
 
-def _expressions(wanted: Wanted, fields: list[Any], places: Sequence[int]) -> list[Column]:
+def _expressions(wanted: WantedColumns, fields: list[Any], places: Sequence[int]) -> list[Column]:
     """One expression per column of the relation, over columns named by their place; raises for all that do not fit."""
     relation = wanted.relation
     columns: list[Column] = []

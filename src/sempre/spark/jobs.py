@@ -23,7 +23,7 @@ T = TypeVar("T")
 # How many actions run at a time: a small job is mostly waiting.
 AT_ONCE = 4
 # A job may be about to start when the others are ended, so that is tried again and again; and at most for so long.
-AGAIN_SECONDS = 0.3
+RECANCEL_SECONDS = 0.3
 MOST_SECONDS = 30.0
 
 
@@ -103,7 +103,7 @@ class Jobs:
         deadline = time.monotonic() + MOST_SECONDS
         while begun and time.monotonic() < deadline:
             self._interrupt()
-            begun = list(wait(begun, AGAIN_SECONDS).not_done)
+            begun = list(wait(begun, RECANCEL_SECONDS).not_done)
 
 
 def _is_remote(spark: SparkSession) -> bool:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from sempre.analysis.model import Kind, Relation
 from sempre.diagnostics import DataError, Diagnostic, Findings, Span
 from sempre.files.columns import RANGES, concat
-from sempre.files.options import TextFormat
+from sempre.files.directive_options import TextFormat
 from sempre.files.read import unpacked
 from sempre.spark.frames import UNSIGNED, finished
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Beyond this, files are not fetched whole to find out which lines are wrong.
 MOST_BYTES = 512 << 20
 BYTE_ORDER_MARK = "\ufeff"
-SHOWN = 5
+SHOWN_LINES = 5
 
 INTEGER = r"^-?[0-9]+$"
 NATURAL = r"^[0-9]+$"
@@ -110,7 +110,7 @@ def read_whole(spark: SparkSession, path: str, shown: str, relation: Relation, p
 
 
 def too_large(spark: SparkSession, path: str, shown: str) -> DataError:
-    lines = spark.read.text(path, lineSep="\n").limit(SHOWN).toArrow().column(0).to_pylist()
+    lines = spark.read.text(path, lineSep="\n").limit(SHOWN_LINES).toArrow().column(0).to_pylist()
     message = f"`{shown}` is not one fact per line as declared, and is too large to be searched for the lines"
     detail = f"it begins with {' ⏎ '.join(line[:80] for line in lines)}"
     return DataError(Diagnostic("E506", message, Span(shown, 0, 0, 0, 0), detail=detail))

@@ -30,7 +30,7 @@ INSERTS = ("insert", "+", "update_postimage")
 DELETES = ("delete", "-", "update_preimage")
 # The columns that are taken when nobody names others.
 RELATION, OPERATION, DELTA_OPERATION, DELTA_ORDER = "relation", "operation", "_change_type", "_commit_version"
-SHOWN = 3
+SHOWN_WORDS = 3
 
 Codes = NDArray[np.int64]
 
@@ -216,7 +216,7 @@ class StreamReader:
         """Raise if some of the words are no operations."""
         unknown = sorted(word for word in words if word not in INSERTS + DELETES)
         if unknown:
-            shown = ", ".join(f"`{word}`" for word in unknown[:SHOWN])
+            shown = ", ".join(f"`{word}`" for word in unknown[:SHOWN_WORDS])
             hint = f"Use one of: {', '.join(INSERTS + DELETES)}."
             raise DataError(
                 Diagnostic("E517", f"column `{self.columns.operation}` of the stream has {shown}", hint=hint)
@@ -226,7 +226,7 @@ class StreamReader:
         """Raise if some of the names are those of no relation."""
         unknown = sorted(name for name in names if name not in self._relations)
         if unknown:
-            raise DataError([_unknown(name, self._relations) for name in unknown[:SHOWN]])
+            raise DataError([_unknown(name, self._relations) for name in unknown[:SHOWN_WORDS]])
 
     def check_nulls(self, name: str, count: int) -> None:
         """Raise if there are nulls in a column that is about the rows."""

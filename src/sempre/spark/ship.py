@@ -33,9 +33,9 @@ def ensure(spark: SparkSession) -> int:
             return 0
         jobs = 1
         mine = str(_fingerprinter()(PACKAGE))
-        if asked(spark) != mine:
+        if task_fingerprint(spark) != mine:
             _send(spark)
-            found = asked(spark)
+            found = task_fingerprint(spark)
             jobs = 2
             if found != mine:
                 said = "have another one" if found else "cannot import it"
@@ -46,7 +46,7 @@ def ensure(spark: SparkSession) -> int:
         return jobs
 
 
-def asked(spark: SparkSession) -> str:
+def task_fingerprint(spark: SparkSession) -> str:
     """The fingerprint of the package in a task; empty if there is none."""
     name, fingerprint = PACKAGE, _fingerprinter()
 

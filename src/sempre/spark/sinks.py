@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import DataError, Diagnostic, Span
+from sempre.files.directive_options import Endpoint, output_endpoint
 from sempre.files.locations import is_url
-from sempre.files.options import Endpoint, output_endpoint
 from sempre.files.write import Changes
 from sempre.spark.failures import writing
 

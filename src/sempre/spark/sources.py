@@ -13,21 +13,21 @@ import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Kind, Relation
 from sempre.diagnostics import DataError, Findings, Span
-from sempre.files.changes import Epoch, change_files
+from sempre.files.change_scripts import Epoch, change_files
 from sempre.files.columns import concat
+from sempre.files.directive_options import Endpoint, input_endpoint
 from sempre.files.foreign import read_json
 from sempre.files.locations import is_url
-from sempre.files.options import Endpoint, input_endpoint
 from sempre.files.read import Stdin, missing_file, read_endpoint
 from sempre.files.text import read_text
 from sempre.ingest import Parts
 from sempre.plan.backend import CLUSTER, sealed
 from sempre.spark.failures import reading
-from sempre.spark.frames import UNSIGNED, Wanted, chosen_columns, finished, from_frame, without_nulls
+from sempre.spark.frames import UNSIGNED, WantedColumns, chosen_columns, finished, from_frame, without_nulls
 from sempre.spark.jobs import Jobs
 from sempre.spark.lines import cells_of, read_delimited, read_whole
-from sempre.spark.oddlines import TextSource
-from sempre.spark.staying import Arriving, Staying, values_in_parquet, values_in_text
+from sempre.spark.odd_lines import TextSource
+from sempre.spark.residency import ArrivingFrame, Residency, values_in_parquet, values_in_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,13 +46,13 @@ class Inputs:
 
 
 @dataclass(slots=True)
-class Reader:
+class SourceReader:
     """Reads the sources of one program; with `staying`, leaves on the cluster what should stay there."""
 
     spark: SparkSession
     checked: CheckedProgram
     folder: str
-    staying: Staying | None = None
+    staying: Residency | None = None
     stdin: Stdin = field(default_factory=Stdin)
 
     def read(self, relation: Relation, endpoint: Endpoint) -> tuple[Parts, dict[str, Any]]:
@@ -84,11 +84,13 @@ class Reader:
         self, relation: Relation, endpoint: Endpoint, df: DataFrame, what: str, shown: str
     ) -> tuple[Parts, dict[str, Any]]:
         span = Span(shown, 0, 0, 0, 0)
-        wanted = Wanted(relation, self.checked.types, endpoint.taking, what, span)
+        wanted = WantedColumns(relation, self.checked.types, endpoint.taking, what, span)
         if self.staying is not None and relation.arity:
             chosen, names, found = chosen_columns(df, wanted)
             chosen = without_nulls(chosen) if endpoint.drop_nulls else chosen
-            stayed = self._stayed(Arriving(relation, chosen, what, span, partial(_values, endpoint, shown, relation)))
+            stayed = self._stayed(
+                ArrivingFrame(relation, chosen, what, span, partial(_values, endpoint, shown, relation))
+            )
             if stayed is not None:
                 parts = replace(stayed[0], by_position=not found.by_name)
                 return parts, {"source": shown, **stayed[1], **note_of(names, found.by_name)}
@@ -96,10 +98,10 @@ class Reader:
         note = note_of(crossing.source_columns, crossing.by_name)
         return Parts(crossing.table), {"source": shown, "rows": crossing.table.num_rows, **note}
 
-    def _stayed(self, arriving: Arriving) -> tuple[Parts, dict[str, Any]] | None:
+    def _stayed(self, arriving: ArrivingFrame) -> tuple[Parts, dict[str, Any]] | None:
         """What stays on the cluster, if it does, and what the report says of that."""
         taken = None if self.staying is None else self.staying.take(arriving)
-        return None if taken is None else (Parts(there=taken[0]), {"rows": taken[1], "place": CLUSTER})
+        return None if taken is None else (Parts(on_cluster=taken[0]), {"rows": taken[1], "place": CLUSTER})
 
     def _text(self, relation: Relation, endpoint: Endpoint, path: str, shown: str) -> tuple[Parts, dict[str, Any]]:
         types = self.checked.types
@@ -133,7 +135,7 @@ class Reader:
         self, relation: Relation, df: DataFrame, shown: str, text: TextSource | None
     ) -> tuple[Parts, dict[str, Any]] | None:
         """The facts of lines that stay on the cluster; of `text`, those that take a closer look come here."""
-        arriving = Arriving(relation, df, f"`{shown}`", Span(shown, 0, 0, 0, 0), partial(values_in_text, shown))
+        arriving = ArrivingFrame(relation, df, f"`{shown}`", Span(shown, 0, 0, 0, 0), partial(values_in_text, shown))
         try:
             return self._stayed(arriving)
         except DataError as error:
@@ -145,7 +147,7 @@ class Reader:
         stayed = self._stayed(replace(arriving, chosen=regular_df, most=lambda: None))
         if stayed is None:
             return None
-        return Parts(odd, stayed[0].there), {**stayed[1], "rows": stayed[1]["rows"] + odd.num_rows}
+        return Parts(odd, stayed[0].on_cluster), {**stayed[1], "rows": stayed[1]["rows"] + odd.num_rows}
 
     def _objects(self, relation: Relation, endpoint: Endpoint, path: str) -> DataFrame | None:
         """The columns of JSON lines, with nulls where a value is not as it should be; lazy."""
@@ -176,12 +178,12 @@ class Reader:
         return read_whole(self.spark, path, shown, relation, parse)
 
 
-def read_inputs(spark: SparkSession, checked: CheckedProgram, folder: str, staying: Staying | None = None) -> Inputs:
+def read_inputs(spark: SparkSession, checked: CheckedProgram, folder: str, staying: Residency | None = None) -> Inputs:
     """What every relation with an `.input` has there; raises once, with what is wrong in every source.
 
     File names are relative to `folder`; they may be folders, globs and URLs. Without `staying`, all is tables.
     """
-    reader = Reader(spark, checked, folder, staying)
+    reader = SourceReader(spark, checked, folder, staying)
     work = [
         (relation, input_endpoint(relation, directive))
         for relation in checked.relations.values()
@@ -192,12 +194,12 @@ def read_inputs(spark: SparkSession, checked: CheckedProgram, folder: str, stayi
     notes: dict[str, list[dict[str, Any]]] = {}
     for name in dict.fromkeys(relation.name for relation, _ in work):
         mine = [source for (relation, _), source in zip(work, found, strict=True) if relation.name == name]
-        tables[name] = together(checked.relations[name], [parts for parts, _ in mine], staying)
+        tables[name] = joined_parts(checked.relations[name], [parts for parts, _ in mine], staying)
         notes[name] = [note for _, note in mine]
     return Inputs(tables, notes)
 
 
-def read_all(reader: Reader, work: Sequence[tuple[Relation, Endpoint]]) -> list[tuple[Parts, dict[str, Any]]]:
+def read_all(reader: SourceReader, work: Sequence[tuple[Relation, Endpoint]]) -> list[tuple[Parts, dict[str, Any]]]:
     """What is at all of these places, read several at a time; raises once, with what is wrong at any."""
 
     def read(relation: Relation, endpoint: Endpoint) -> tuple[Parts, dict[str, Any]] | DataError:
@@ -221,30 +223,30 @@ def read_all(reader: Reader, work: Sequence[tuple[Relation, Endpoint]]) -> list[
 
 
 def read_change_folder(
-    spark: SparkSession, checked: CheckedProgram, folder: Path, staying: Staying | None = None
+    spark: SparkSession, checked: CheckedProgram, folder: Path, staying: Residency | None = None
 ) -> Epoch:
     """The epoch of a change folder, read by Spark; raises once, with what is wrong in every file."""
     files, found = change_files(checked, folder)
     findings = Findings(found)
     parts: list[tuple[Parts, dict[str, Any]]] = []
     with findings.gathered():
-        reader = Reader(spark, checked, str(folder), staying)
+        reader = SourceReader(spark, checked, str(folder), staying)
         parts = read_all(reader, [(file.relation, file.endpoint) for file in files])
     findings.check()
     sides: dict[str, dict[str, list[Parts]]] = {"insert": {}, "delete": {}}
     for file, (part, _) in zip(files, parts, strict=True):
         sides[file.word].setdefault(file.relation.name, []).append(part)
     insert, delete = (
-        {name: together(checked.relations[name], mine, staying) for name, mine in sides[word].items()}
+        {name: joined_parts(checked.relations[name], mine, staying) for name, mine in sides[word].items()}
         for word in ("insert", "delete")
     )
     return Epoch(insert, delete, str(folder))
 
 
-def together(relation: Relation, parts: Sequence[Parts], staying: Staying | None) -> pa.Table | Parts:
+def joined_parts(relation: Relation, parts: Sequence[Parts], staying: Residency | None) -> pa.Table | Parts:
     """The parts of a relation as one."""
-    here = [part.here for part in parts if part.here is not None]
-    there = [part.there for part in parts if part.there is not None]
+    here = [part.in_driver for part in parts if part.in_driver is not None]
+    there = [part.on_cluster for part in parts if part.on_cluster is not None]
     if not there or staying is None:
         return concat(relation, here)
     by_position = any(part.by_position for part in parts)

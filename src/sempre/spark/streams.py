@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from sempre.files.write import Changes
-    from sempre.spark.staying import Staying
+    from sempre.spark.residency import Residency
 
 POLL_SECONDS = 0.2
 # What `foreachBatch` hands to a query that has been told to stop.
@@ -61,7 +61,7 @@ class Target:
     checked: CheckedProgram
     last_batch: Callable[[str], int]
     take: Callable[[Batch, tuple[str, int], Callable[[int, Any], None]], BatchReport]
-    staying: Callable[[], Staying | None] = lambda: None
+    staying: Callable[[], Residency | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

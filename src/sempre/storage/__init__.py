@@ -1,16 +1,16 @@
 """The store: a directory that keeps every epoch of a database. Its format is `docs/format.md`.
 
-disk.py      every effect on the file system, one method each
-manifest.py  what an epoch consists of, as data and as text
-blocks.py    rows and texts as Parquet
-pieces.py    the net changes of stretches of epochs: reading sets from them, merging them
-store.py     the directory: epochs, the writer's lock, commit, recovery
-memories.py  what strategies remember, as sets
-state.py     a snapshot as sets, and back, relation by relation
-ondemand.py  a mapping whose values are made when they are asked for
-digests.py   what a store and its memories were made by, in normal form
-differences.py  how two programs differ, in words
-keeper.py    ties an engine to a store
-vacuum.py    drops old epochs, renumbers symbols and records
-metrics.py   epochs as Prometheus text
+disk.py            every effect on the file system, one method each
+manifest.py        what an epoch consists of, as data and as text
+parquet_blocks.py  rows and texts as Parquet
+pieces.py          the net changes of stretches of epochs: reading sets from them, merging them
+store.py           the directory: epochs, the writer's lock, commit, recovery
+memories.py        what strategies remember, as sets
+state.py           a snapshot as sets, and back, relation by relation
+ondemand.py        a mapping whose values are made when they are asked for
+digests.py         what a store and its memories were made by, in normal form
+differences.py     how two programs differ, in words
+keeper.py          ties an engine to a store
+vacuum.py          drops old epochs, renumbers symbols and records
+metrics.py         epochs as Prometheus text
 """

@@ -23,18 +23,18 @@ from sempre.kernel.select import Selection
 from sempre.kernel.trace import RowSet
 from sempre.lang.parser import parse
 from sempre.maintain.memory import described
-from sempre.maintain.strategy import Deferred
+from sempre.maintain.strategy import DeferredMemory
 from sempre.modules.sequences import is_neighbors, with_neighbors
 from sempre.plan.backend import DRIVER
 from sempre.plan.equivalence import close_equivalences
 from sempre.storage import memories
-from sempre.storage.blocks import Content
 from sempre.storage.digests import memory_digest, program_digest, stratum_key
 from sempre.storage.manifest import Manifest, StoredFile, StoredParts, StoredTable
 from sempre.storage.ondemand import OnDemand
-from sempre.storage.pieces import Reader
+from sempre.storage.parquet_blocks import Content
+from sempre.storage.pieces import PieceReader
 from sempre.storage.state import (
-    Stray,
+    StraySets,
     epoch_sets,
     kept_relations,
     new_values,
@@ -43,8 +43,8 @@ from sempre.storage.state import (
     search,
     stored_sets,
 )  # fmt: skip
-from sempre.storage.store import Draft, Store
-from sempre.storage.tables import LocalTables, Tables
+from sempre.storage.store import EpochDraft, Store
+from sempre.storage.stored_tables import LocalTables, Tables
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 RETRIES = 5
 
 
-class Files:
+class OpenedFiles:
     """The files of one epoch, opened together: they stay readable whatever a vacuum removes.
 
     Those of tables are only looked at: Spark opens them by their names.
@@ -102,12 +102,12 @@ def _cannot_read(path: str, error: OSError) -> StateError:
     return StateError(Diagnostic("E606", f"cannot read `{path}`: {reason}", hint=hint))
 
 
-def open_files(store: Store, epoch: int | None) -> tuple[Manifest, Files]:
+def open_files(store: Store, epoch: int | None) -> tuple[Manifest, OpenedFiles]:
     """The manifest of an epoch, and its files; a vacuum in between makes us look again."""
     for _ in range(RETRIES):
         manifest = store.manifest(epoch)
         try:
-            return manifest, Files(store, manifest)
+            return manifest, OpenedFiles(store, manifest)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -146,8 +146,8 @@ class Keeper:
         self._read_only = read_only
         # Whether this is the writer, of a store that is as this database knows it.
         self._is_writer = False
-        self._files: Files | None = None
-        self._reader: Reader | None = None
+        self._files: OpenedFiles | None = None
+        self._reader: PieceReader | None = None
         self._scanned: set[str] = set()
         # What the next epoch is added to, and what is on the disk: not the same when the state is written anew.
         self.manifest: Manifest | None = None
@@ -156,7 +156,7 @@ class Keeper:
         self._remembered: dict[str, Any] = {}
         self._stored: Mapping[str, Any] = {}
         # What the sets of the store were made by, as far as it is not what this engine makes them by.
-        self._stray = Stray()
+        self._stray = StraySets()
         self._digest = program_digest(program)
         self._digests = {stratum_key(s): memory_digest(engine, s) for s in engine.program.strata}
 
@@ -169,7 +169,7 @@ class Keeper:
         text = str(self._files.load(self.manifest.program), "utf-8")
         if text == self._new_text:
             self._new_text = None
-        reader = self._reader = Reader(self.manifest.pieces, self._files.load)
+        reader = self._reader = PieceReader(self.manifest.pieces, self._files.load)
         restore_values(self._backend.values, reader)
         tabled = partial(self._tabled, self.manifest)
         marked = with_deferred(self.manifest, text)
@@ -313,14 +313,14 @@ class Keeper:
             self.manifest = self._basis = manifest
             self._put.update(fresh)
             self._new_text = None
-            self._stored, self._remembered, self._stray = stored, remembered, Stray()
+            self._stored, self._remembered, self._stray = stored, remembered, StraySets()
 
         self.store.commit(manifest, self._new_text, values | contents, tables, committed)
         seconds = time.perf_counter() - started
         where = {"store": str(self.store.path), "epoch": after.epoch, "seconds": seconds}
         logger.info("committed epoch %d in %.3f s", after.epoch, seconds, extra=where)
 
-    def _with_tables(self, after: Snapshot, fresh: dict[Any, str], draft: Draft, manifest: Manifest) -> Manifest:
+    def _with_tables(self, after: Snapshot, fresh: dict[Any, str], draft: EpochDraft, manifest: Manifest) -> Manifest:
         """The manifest with the sets that are on the cluster; tables that the last epoch lacks are put into the draft.
 
         `fresh` is filled with these.
@@ -371,11 +371,11 @@ class Keeper:
                 continue
             on_cluster = after.versions[stratum.relations[0]].place != DRIVER
             meta = None
-            if not on_cluster and not isinstance(new, Deferred):  # what nobody has needed is still to be made
+            if not on_cluster and not isinstance(new, DeferredMemory):  # what nobody has needed is still to be made
                 meta = described(new, self._engine.strategy_of(stratum).name)
             if meta is not None:
                 metas[name] = {**meta, "digest": digest}
-            old = memories.parts(Deferred.settled(self._stored.get(name)))
+            old = memories.parts(DeferredMemory.settled(self._stored.get(name)))
             contents.update(memories.change(old, memories.parts(new) if meta is not None else {}))
         return metas
 

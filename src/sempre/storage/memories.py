@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sempre.analysis.model import Stratum
-from sempre.engine import Engine, Snapshot, standing_at
+from sempre.engine import Engine, Snapshot, standing_work_at
 from sempre.kernel.join import Weights
 from sempre.kernel.layout import Column, Field, Keys, Packing, fields_covering, packing
 from sempre.kernel.tally import Counted, Tally
@@ -26,12 +26,12 @@ from sempre.maintain.registry import MEMORIES, STRATEGIES
 from sempre.maintain.strategy import Strategy
 from sempre.plan import backend
 from sempre.plan.backend import Backend, Rows
-from sempre.storage.blocks import Block
-from sempre.storage.pieces import Reader, sorted_block
+from sempre.storage.parquet_blocks import Block
+from sempre.storage.pieces import PieceReader, sorted_block
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedRows:
     """Rows with numbers: an array of them, or one for all. `iteration`, if there is one, is put before the columns."""
 
     packing: Packing
@@ -55,7 +55,7 @@ class Numbered:
         return sign * self.weights.astype(np.int64)
 
 
-Parts = dict[str, list[Numbered]]
+Parts = dict[str, list[NumberedRows]]
 
 
 # ------------------------------------------------------------------------------------------------- writing
@@ -67,20 +67,20 @@ class Shelf:
     def __init__(self) -> None:
         self.parts: Parts = {}
 
-    def _add(self, kind: str, relation: str, *runs: Numbered) -> None:
+    def _add(self, kind: str, relation: str, *runs: NumberedRows) -> None:
         self.parts.setdefault(f"{kind}/{relation}", []).extend(runs)
 
     def tally(self, kind: str, relation: str, tally: backend.Tally) -> None:
         held = _own_tally(tally)
-        self._add(kind, relation, *(Numbered(held.packing, keys, weights) for keys, weights in held.runs()))
+        self._add(kind, relation, *(NumberedRows(held.packing, keys, weights) for keys, weights in held.runs()))
 
     def rows(self, kind: str, relation: str, rows: Rows, number: int, iteration: int | None = None) -> None:
         held = _own_rows(rows)
-        self._add(kind, relation, Numbered(held.packing, held.keys, number, iteration))
+        self._add(kind, relation, NumberedRows(held.packing, held.keys, number, iteration))
 
     def counted(self, kind: str, relation: str, counted: backend.Counted, iteration: int | None = None) -> None:
         held = _own_counted(counted)
-        self._add(kind, relation, Numbered(held.packing, held.keys, held.weights, iteration))
+        self._add(kind, relation, NumberedRows(held.packing, held.keys, held.weights, iteration))
 
 
 def parts(memory: Memory | None) -> Parts:
@@ -112,7 +112,7 @@ def change(before: Parts, after: Parts) -> Iterator[tuple[str, Block]]:
 class MemoryReader:
     """The memories of a stored epoch."""
 
-    def __init__(self, reader: Reader, backend: Backend, fields: Mapping[str, tuple[Field, ...]]) -> None:
+    def __init__(self, reader: PieceReader, backend: Backend, fields: Mapping[str, tuple[Field, ...]]) -> None:
         self._reader = reader
         self._backend = backend
         self._fields = fields
@@ -183,4 +183,4 @@ def fresh(engine: Engine, snapshot: Snapshot, stratum: Stratum) -> Memory | None
     if not (stratum.nonrecursive or stratum.recursive):
         return None
     strategy = engine.strategy_of(stratum, snapshot.versions[stratum.relations[0]].place)
-    return strategy.recall(lambda: standing_at(engine, engine.fitted(snapshot), stratum), stratum)
+    return strategy.recall(lambda: standing_work_at(engine, engine.fitted(snapshot), stratum), stratum)

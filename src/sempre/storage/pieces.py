@@ -10,8 +10,8 @@ import numpy as np
 
 from sempre.kernel import join
 from sempre.kernel.layout import EMPTY, fields_covering, packing
-from sempre.storage.blocks import Block, Content, SegmentFile, Texts, joined, read_log
 from sempre.storage.manifest import Piece, StoredFile
+from sempre.storage.parquet_blocks import Block, Content, SegmentFile, Texts, joined, read_log
 
 # Pieces of about the same size that become one, and how much "about" is, as a power of two.
 MERGED_PIECES = 8
@@ -22,7 +22,7 @@ LISTS = ("symbols", "records/")
 Load = Callable[[StoredFile], Any]
 
 
-class Reader:
+class PieceReader:
     """The sets of some pieces; `load` gives the content of a file after checking it."""
 
     def __init__(self, pieces: Sequence[Piece], load: Load) -> None:
@@ -113,7 +113,7 @@ class NewPiece:
         return sum(map(len, self.contents.values()))
 
 
-def due(rows: Sequence[int]) -> int:
+def pieces_due(rows: Sequence[int]) -> int:
     """How many of the last pieces, given by their numbers of rows, are to become one; 0 if none."""
     levels = [number.bit_length() // LEVEL_BITS for number in rows]
     for wanted in sorted(set(levels), reverse=True):
@@ -127,7 +127,7 @@ def due(rows: Sequence[int]) -> int:
 
 def merged(pieces: Sequence[Piece], new: Mapping[str, Content], load: Load) -> dict[str, Content]:
     """The sum of some pieces and a new one, set by set."""
-    reader = Reader(pieces, load)
+    reader = PieceReader(pieces, load)
     names = {*reader.names(), *new}
     totals = {
         name: summed(name, [*reader.contents(name), *([new[name]] if name in new else [])]) for name in sorted(names)

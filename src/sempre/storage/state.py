@@ -16,16 +16,16 @@ from sempre.kernel.select import Selection
 from sempre.kernel.trace import RowSet, Trace, within
 from sempre.kernel.values import Values
 from sempre.maintain.recompute import materialize
-from sempre.maintain.strategy import Change, Deferred, Outcome, Work
+from sempre.maintain.strategy import Change, DeferredMemory, Outcome, Work
 from sempre.modules.sequences import is_neighbors
 from sempre.plan.backend import DRIVER, sealed
 from sempre.plan.ops import relations_of
 from sempre.storage import memories
-from sempre.storage.blocks import Block, Content, Texts, joined
 from sempre.storage.digests import stratum_key
 from sempre.storage.manifest import Manifest
 from sempre.storage.ondemand import OnDemand
-from sempre.storage.pieces import LISTS, Reader, sorted_block
+from sempre.storage.parquet_blocks import Block, Content, Texts, joined
+from sempre.storage.pieces import LISTS, PieceReader, sorted_block
 
 
 def derived_relations(engine: Engine) -> set[str]:
@@ -51,7 +51,7 @@ def stored_sets(engine: Engine, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def epoch_sets(
-    engine: Engine, before: Snapshot, after: Snapshot, result: EpochResult, tabled: Collection[str], stray: Stray
+    engine: Engine, before: Snapshot, after: Snapshot, result: EpochResult, tabled: Collection[str], stray: StraySets
 ) -> dict[str, Content]:
     """How an epoch changed the sets that pieces have: all but those on the cluster, which are tables.
 
@@ -90,7 +90,7 @@ def _change_block(change: Change) -> Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Stray:
+class StraySets:
     """Sets of a store that are not what the program and the options of today make of the state.
 
     Another partition into modules, another strategy, or an earlier version made them. They are never read as if they
@@ -98,7 +98,7 @@ class Stray:
     """
 
     names: frozenset[str] = frozenset()
-    reader: Reader | None = None
+    reader: PieceReader | None = None
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
@@ -144,7 +144,7 @@ def new_values(values: Values, known: Mapping[str, int]) -> tuple[dict[str, Cont
 # ------------------------------------------------------------------------------------------------- reading
 
 
-def restore_values(values: Values, reader: Reader) -> None:
+def restore_values(values: Values, reader: PieceReader) -> None:
     """Fill empty tables of symbols and records."""
     for name in reader.names():
         if name == "symbols":
@@ -157,22 +157,22 @@ def restore_values(values: Values, reader: Reader) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredState:
     """The snapshot of a stored epoch, the memories that are in the store, by the keys of their strata, and the rest."""
 
     snapshot: Snapshot
-    memories: dict[str, Deferred]
-    stray: Stray
+    memories: dict[str, DeferredMemory]
+    stray: StraySets
 
 
 def restored(
     engine: Engine,
     backend: LocalBackend,
     manifest: Manifest,
-    reader: Reader,
+    reader: PieceReader,
     tabled: Callable[[str], Any],
     digests: Mapping[str, str],
-) -> Restored:
+) -> RestoredState:
     """The state of a stored epoch.
 
     The backend has the values of the store already. Relations and memories are read when they are needed; those that
@@ -201,16 +201,18 @@ def restored(
     bare = Snapshot(manifest.epoch, False, versions, explicits, {}, manifest.batches)
     remembered = memories.MemoryReader(reader, sealed(backend), backend.fields)
     found: dict[int, Any] = {}
-    stored: dict[str, Deferred] = {}
+    stored: dict[str, DeferredMemory] = {}
     for stratum in program.strata:
         key = stratum_key(stratum)
         if own.has_memory(key):
-            stored[key] = found[stratum.index] = Deferred(partial(remembered.memory, manifest.memories[key], stratum))
+            stored[key] = found[stratum.index] = DeferredMemory(
+                partial(remembered.memory, manifest.memories[key], stratum)
+            )
         elif is_neighbors(key):
-            found[stratum.index] = Deferred(partial(_memory_of, outcomes, key))
+            found[stratum.index] = DeferredMemory(partial(_memory_of, outcomes, key))
         else:
-            found[stratum.index] = Deferred(partial(memories.fresh, engine, bare, stratum))
-    return Restored(replace(bare, memories=found), stored, Stray(own.stray(reader.names()), reader))
+            found[stratum.index] = DeferredMemory(partial(memories.fresh, engine, bare, stratum))
+    return RestoredState(replace(bare, memories=found), stored, StraySets(own.stray(reader.names()), reader))
 
 
 class OwnSets:
@@ -283,7 +285,7 @@ def _no_round(round_: int, facts: int) -> None:
     """Nobody watches."""
 
 
-def _trace(reader: Reader, name: str, fields: tuple[Field, ...]) -> Trace:
+def _trace(reader: PieceReader, name: str, fields: tuple[Field, ...]) -> Trace:
     """The rows of a set of weight one."""
     trace = Trace.empty(fields)
     for size, weighted, stretches in reader.stretches(name):
@@ -301,7 +303,7 @@ def _trace(reader: Reader, name: str, fields: tuple[Field, ...]) -> Trace:
     return trace
 
 
-def search(reader: Reader, name: str, fields: tuple[Field, ...], selection: Selection) -> RowSet:
+def search(reader: PieceReader, name: str, fields: tuple[Field, ...], selection: Selection) -> RowSet:
     """The selected rows of a set of weight one, without reading all of it into memory."""
     lead = selection.lead
     parts = []

@@ -18,7 +18,6 @@ from typing import Any
 
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.files.locations import local_path
-from sempre.storage.blocks import Content, is_shared, log, segment
 from sempre.storage.disk import Disk, checksum, checksum_of
 from sempre.storage.manifest import (
     FORMAT,
@@ -31,7 +30,8 @@ from sempre.storage.manifest import (
     to_bytes,
     unknown_format,
 )  # fmt: skip
-from sempre.storage.pieces import NewPiece, due, merged
+from sempre.storage.parquet_blocks import Content, is_shared, log, segment
+from sempre.storage.pieces import NewPiece, merged, pieces_due
 from sempre.unsplit import unsplit
 
 FOLDERS = ("programs", "log", "segments", "tables", "epochs")
@@ -379,7 +379,7 @@ class Store:
         manifest: Manifest,
         program: str | None,
         contents: Mapping[str, Content],
-        tables: Callable[[Draft, Manifest], Manifest] = lambda _, manifest: manifest,
+        tables: Callable[[EpochDraft, Manifest], Manifest] = lambda _, manifest: manifest,
         committed: Callable[[Manifest], None] = lambda _: None,
     ) -> None:
         """Make an epoch durable, all of it or nothing.
@@ -390,7 +390,7 @@ class Store:
         arrive.
         """
         self.check_lock()
-        draft = Draft(self, manifest.epoch)
+        draft = EpochDraft(self, manifest.epoch)
         try:
             with self._failures(self.path):
                 manifest = tables(draft, manifest)
@@ -429,7 +429,7 @@ class Store:
     def _merged(self, manifest: Manifest, contents: Mapping[str, Content]) -> tuple[tuple[Piece, ...], NewPiece]:
         """The pieces that stay as they are, and the one to write: what is new, with pieces that are to be merged."""
         pieces, new = manifest.pieces, NewPiece(manifest.epoch, contents)
-        while (count := due([*(piece.rows for piece in pieces), new.rows])) > 1:
+        while (count := pieces_due([*(piece.rows for piece in pieces), new.rows])) > 1:
             tail = pieces[1 - count :]
             new = NewPiece(tail[0].first, merged(tail, new.contents, self.read))
             pieces = pieces[: 1 - count]
@@ -479,7 +479,7 @@ def _let_go() -> None:
 os.register_at_fork(after_in_child=_let_go)
 
 
-class Draft:
+class EpochDraft:
     """The files of an epoch that is being committed."""
 
     def __init__(self, store: Store, epoch: int) -> None:

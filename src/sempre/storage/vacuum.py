@@ -12,10 +12,10 @@ import numpy as np
 from sempre.analysis.model import CheckedProgram, Kind
 from sempre.diagnostics import StateError
 from sempre.maintain.registry import LEADING
-from sempre.storage.blocks import Block, Content, Texts
 from sempre.storage.digests import observes_codes
 from sempre.storage.manifest import Manifest
-from sempre.storage.pieces import Reader
+from sempre.storage.parquet_blocks import Block, Content, Texts
+from sempre.storage.pieces import PieceReader
 from sempre.storage.store import FOLDERS, Store
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ def vacuum(store: Store, program: CheckedProgram, keep: int) -> tuple[int, int]:
     `program` is that of the current epoch. With one epoch to keep, its state is rewritten. What is to go goes first: a
     vacuum is what people try when a disk is full. If there is no room to rewrite even then, the state stays as it is.
     """
-    before = used(store)
+    before = used_bytes(store)
     _drop(store, keep)
     if keep == 1:
         try:
@@ -39,7 +39,7 @@ def vacuum(store: Store, program: CheckedProgram, keep: int) -> tuple[int, int]:
                 raise
             logger.warning("no room to rewrite epoch %d", store.epochs()[-1], extra={"store": str(store.path)})
         _drop(store, keep)
-    after = used(store)
+    after = used_bytes(store)
     return before - after, after
 
 
@@ -52,7 +52,7 @@ def _drop(store: Store, keep: int) -> None:
     store.drop_files({file.path for epoch in kept for file in store.manifest(epoch).files})
 
 
-def used(store: Store) -> int:
+def used_bytes(store: Store) -> int:
     """The size of all files."""
     folders = [store.path / folder for folder in FOLDERS]
     return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
@@ -60,7 +60,7 @@ def used(store: Store) -> int:
 
 def _rewrite(store: Store, program: CheckedProgram) -> None:
     manifest = store.manifest()
-    reader = Reader(manifest.pieces, store.read)
+    reader = PieceReader(manifest.pieces, store.read)
     contents = {name: total for name in reader.names() if len(total := reader.total(name))}
     draft = replace(manifest, pieces=())
     if _is_renumbered(manifest, program):

@@ -126,7 +126,7 @@ def rules(draw: st.DrawFn) -> s.Rule:
 @given(rules())
 def test_accepted_rules_can_be_evaluated(rule: s.Rule) -> None:
     try:
-        program = check(s.Program((*DECLS, rule)), {})
+        program = check(s.ParsedProgram((*DECLS, rule)), {})
     except ProgramError:
         return
     for normal in program.rules:

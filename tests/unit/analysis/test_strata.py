@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sempre.analysis.check import check
-from sempre.analysis.graph import arrange, components, find_cycle
 from sempre.analysis.model import CheckedProgram
+from sempre.analysis.name_graphs import arrange, components, find_cycle
 from sempre.diagnostics import ProgramError
 from sempre.lang.parser import parse
 

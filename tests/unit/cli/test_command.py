@@ -295,8 +295,8 @@ def test_the_progress_line_is_gone_before_anything_is_printed(monkeypatch: pytes
         seen.append("written")
         return SimpleNamespace(warnings=())
 
-    monkeypatch.setattr("sempre.cli.run.is_terminal", lambda _: True)
-    monkeypatch.setattr("sempre.cli.run.ProgressLine", Line)
+    monkeypatch.setattr("sempre.cli.run_command.is_terminal", lambda _: True)
+    monkeypatch.setattr("sempre.cli.run_command.ProgressLine", Line)
     monkeypatch.setattr("sempre.cli.pipelines.write_outputs", write)
     assert main(["run", "p.dl"]) == 0
     assert seen == ["shown", "cleared", "written"]

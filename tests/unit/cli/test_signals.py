@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from sempre.cli import main
-from sempre.cli.signals import Ending, Terminated
+from sempre.cli.signals import SignalExit, Terminated
 
 
 def test_handlers_are_given_back() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with Ending():
+    with SignalExit():
         pass
-    with pytest.raises(ZeroDivisionError), Ending():
+    with pytest.raises(ZeroDivisionError), SignalExit():
         _ = 1 // 0
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
@@ -27,7 +27,7 @@ def test_handlers_are_given_back() -> None:
 def test_a_signal_that_is_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with Ending() as ending:
+        with SignalExit() as ending:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.01)
         assert ending.code == 0
@@ -39,7 +39,7 @@ def test_other_threads_are_not_concerned() -> None:
     found: list[object] = []
 
     def work() -> None:
-        with Ending() as ending:
+        with SignalExit() as ending:
             found.append(ending.code)
 
     thread = threading.Thread(target=work)
@@ -49,7 +49,7 @@ def test_other_threads_are_not_concerned() -> None:
 
 
 def test_a_signal_twice_is_one_request() -> None:
-    with Ending() as ending:
+    with SignalExit() as ending:
         with pytest.raises(Terminated):
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)  # while it tidies up
@@ -72,7 +72,7 @@ def test_an_interrupt_that_nothing_heeds_is_raised_again() -> None:
         while time.monotonic() < deadline:
             time.sleep(0.01)
 
-    with Ending() as ending, pytest.raises(KeyboardInterrupt):
+    with SignalExit() as ending, pytest.raises(KeyboardInterrupt):
         work()
     assert ending.code == 130
 

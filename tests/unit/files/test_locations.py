@@ -12,7 +12,7 @@ import pytest
 import sempre
 from sempre.cli import main
 from sempre.diagnostics import BackendError, DataError, StateError
-from sempre.files.locations import inside, is_url, local_path
+from sempre.files.locations import is_url, local_path, path_inside
 
 ELSEWHERE = ("s3://b/x", "s3:/b/x", "dbfs:/mnt/x", "abfss://c@a.dfs.core.windows.net/x", "hdfs:///x", "file://host/x")
 HERE = {
@@ -33,9 +33,9 @@ def test_places_elsewhere(place: str) -> None:
     assert is_url(place)
     assert local_path(place) is None
     with pytest.raises(DataError, match="E515"):
-        inside("facts", place)
+        path_inside("facts", place)
     with pytest.raises(DataError, match="E515"):
-        inside(place, "r.facts")
+        path_inside(place, "r.facts")
     # A path loses one of its slashes.
     assert local_path(Path(place)) is None or place == "file://host/x"
 

@@ -14,15 +14,15 @@ import sempre
 from sempre.diagnostics import DataError, ProgramError
 from sempre.files import read_inputs
 from sempre.files.columns import is_by_position
-from sempre.files.matching import Taking, matched
+from sempre.files.matching import ColumnChoice, matched
 from tests.unit.files.build import relation
 
 STAFF = relation("t", "emp:symbol", "mgr:symbol")
 DECLARED = ".decl t(emp: symbol, mgr: symbol)\n"
 
 
-def places(names: list[str], taking: Taking | None = None) -> tuple[tuple[int, ...], bool]:
-    found = matched(STAFF, names, "it", taking or Taking())
+def places(names: list[str], taking: ColumnChoice | None = None) -> tuple[tuple[int, ...], bool]:
+    found = matched(STAFF, names, "it", taking or ColumnChoice())
     return found.places, found.by_name
 
 
@@ -71,15 +71,15 @@ def test_names_that_a_tool_made_up_are_none(names: list[str]) -> None:
 
 
 def test_on_request() -> None:
-    assert places(["boss", "worker"], Taking(by_position=True)) == ((0, 1), False)
-    assert places(["mgr", "emp"], Taking(by_position=True)) == ((0, 1), False)
-    assert places(["a", "b", "c"], Taking((2, 0))) == ((2, 0), False)
-    assert places(["since", "Mgr", "emp"], Taking(extra=True)) == ((2, 1), True)
-    for names, taking in ((["a", "b", "c"], Taking(by_position=True)), (["a"], Taking((1, 0)))):
+    assert places(["boss", "worker"], ColumnChoice(by_position=True)) == ((0, 1), False)
+    assert places(["mgr", "emp"], ColumnChoice(by_position=True)) == ((0, 1), False)
+    assert places(["a", "b", "c"], ColumnChoice((2, 0))) == ((2, 0), False)
+    assert places(["since", "Mgr", "emp"], ColumnChoice(extra=True)) == ((2, 1), True)
+    for names, taking in ((["a", "b", "c"], ColumnChoice(by_position=True)), (["a"], ColumnChoice((1, 0)))):
         with pytest.raises(DataError, match="E502"):
             places(names, taking)
     with pytest.raises(DataError, match="not found: emp"):
-        places(["EMP", "Emp", "mgr"], Taking(extra=True))
+        places(["EMP", "Emp", "mgr"], ColumnChoice(extra=True))
 
 
 def test_names_that_differ_in_case_only_are_told_apart() -> None:
@@ -100,7 +100,7 @@ def test_no_column_is_ever_taken_for_another() -> None:
         extra = rng.random() < 0.5
         made = relation("r", *(f"{name}:symbol" for name in wanted))
         try:
-            found = matched(made, names, "it", Taking(extra=extra), made_up=False)
+            found = matched(made, names, "it", ColumnChoice(extra=extra), made_up=False)
         except DataError:
             exact = len(set(names)) == len(names) and set(wanted) <= set(names)
             assert not (exact and (extra or len(names) == len(wanted)))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sempre.diagnostics import DataError
-from sempre.files.options import TextFormat
+from sempre.files.directive_options import TextFormat
 from sempre.files.scan import scan_text
 from sempre.files.text import BLOCK, _read_fast, read_text
 from tests.unit.files.build import TYPES, relation

@@ -10,7 +10,7 @@ import pytest
 from sempre.kernel.chains import Chain, decide, digest, symmetric_difference, union
 from sempre.kernel.layout import Field, packing
 from sempre.kernel.tally import Counted
-from sempre.kernel.trace import Excluded, RowSet, Trace
+from sempre.kernel.trace import ExcludedRows, RowSet, Trace
 
 LAYOUT = packing((Field(0, 4),), (0,))
 F1, F2 = 1, 2
@@ -98,7 +98,7 @@ def test_a_view_of_the_past_finds_what_was_there() -> None:
         assert counts == len(chain.at(cycle)), cycle
 
 
-def count_all(trace: Trace | Excluded) -> int:
+def count_all(trace: Trace | ExcludedRows) -> int:
     (found,) = trace.count((0,), np.array([0]), np.array([15]), False).tolist()
     return int(found)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sempre.kernel import trace as traces
 from sempre.kernel.layout import EMPTY, EVERYTHING, Field
-from sempre.kernel.trace import RowSet, Trace, View
+from sempre.kernel.trace import RowSet, Trace, TraceView
 from tests.unit.kernel.rows import ANY, Row, columns_of, row_set, tuples
 
 ORDERS = ((1, 0, 2), (2, 1, 0))
@@ -121,7 +121,7 @@ def test_adding_nothing_is_the_same_trace() -> None:
 def test_a_view_is_traces_without_others(base: set[Row], minus: set[Row], plus: set[Row]) -> None:
     fields = (Field(0, 4),) * 3
     whole, gone, more = (Trace.of(row_set(rows, fields)) for rows in (base, base & minus, plus - base))
-    view = View.of(whole).without(gone).plus(more)
+    view = TraceView.of(whole).without(gone).plus(more)
     expected = (base - minus) | (plus - base)
     assert len(view) == len(expected)
     asked = sorted(base | minus | plus)

@@ -118,4 +118,4 @@ components = st.builds(
     st.lists(flat_items, max_size=2).map(tuple),
     st.lists(names, max_size=1).map(tuple),
 )
-programs = st.lists(st.one_of(flat_items, components), max_size=4).map(lambda items: s.Program(tuple(items)))
+programs = st.lists(st.one_of(flat_items, components), max_size=4).map(lambda items: s.ParsedProgram(tuple(items)))

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 
 from sempre.lang.parser import parse, parse_changes
 from sempre.lang.printer import to_text
-from sempre.lang.syntax import Program
+from sempre.lang.syntax import ParsedProgram
 from tests.unit.lang.random_programs import programs
 
 
 @settings(max_examples=120, deadline=None)
 @given(programs)
-def test_printed_programs_parse_to_the_same_tree(program: Program) -> None:
+def test_printed_programs_parse_to_the_same_tree(program: ParsedProgram) -> None:
     text = to_text(program)
     again = parse(text)
     assert again == program

@@ -8,10 +8,10 @@ import pytest
 
 import sempre
 from sempre.backends.local import unsealed
-from sempre.engine import standing
+from sempre.engine import standing_work
 from sempre.kernel import compiled
 from sempre.maintain import auto, modular, seminaive
-from sempre.maintain.auto import Chosen, Cost
+from sempre.maintain.auto import ChosenStrategy, Cost
 from sempre.maintain.ranked import Ranked
 from sempre.maintain.strategy import Abandoned
 from tests.inside import engine_of
@@ -34,8 +34,8 @@ def database() -> sempre.Database:
     return db
 
 
-def chosen(db: sempre.Database) -> Chosen:
-    (memory,) = [m for m in engine_of(db).snapshot.memories.values() if isinstance(m, Chosen)]
+def chosen(db: sempre.Database) -> ChosenStrategy:
+    (memory,) = [m for m in engine_of(db).snapshot.memories.values() if isinstance(m, ChosenStrategy)]
     return memory
 
 
@@ -79,7 +79,7 @@ def test_modules_are_left_when_updates_with_them_have_cost_a_run(monkeypatch: py
     with database() as db:
         assert chosen(db).way == auto.MODULAR
         snapshot = engine_of(db).snapshot
-        (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, Chosen)]
+        (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, ChosenStrategy)]
         memory = chosen(db).learned("delete", 2 * chosen(db).full_seconds, 1)
         object.__setattr__(snapshot, "memories", {**snapshot.memories, index: memory})
         changes = db.apply(delete={"e": [(3, 4)]})
@@ -105,8 +105,8 @@ def test_an_expensive_kind_of_change_is_not_tried_and_then_tried_again(monkeypat
         monkeypatch.setattr(auto._Guard, "look", lambda guard: None)
         monkeypatch.setattr(auto, "EARLY_SHARE", 1e9)
         snapshot = engine_of(db).snapshot
-        (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, Chosen)]
-        memory = Chosen(Ranked(), chosen(db).memory, 1e3, {"delete": Cost(1.5e3, 1.0)})
+        (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, ChosenStrategy)]
+        memory = ChosenStrategy(Ranked(), chosen(db).memory, 1e3, {"delete": Cost(1.5e3, 1.0)})
         object.__setattr__(snapshot, "memories", {**snapshot.memories, index: memory})
         for number in range(3):
             changes = db.apply(delete={"e": [(number, number + 1)]})
@@ -153,7 +153,7 @@ def test_a_guard_stops_a_long_round_in_its_middle(monkeypatch: pytest.MonkeyPatc
 
 def test_fronts_that_shrink_have_little_to_come_and_others_have_much() -> None:
     with database() as db:
-        work = standing(engine_of(db), engine_of(db).snapshot)
+        work = standing_work(engine_of(db), engine_of(db).snapshot)
         shrinking, growing = (auto._Guard(work, 1_000_000, 10.0, 0.0) for _ in range(2))
         for front in (1_000, 100, 10):
             shrinking(1, front)
@@ -178,7 +178,7 @@ def test_a_short_end_of_a_large_stratum_is_not_walked(facts: int, way: str, monk
 
 def test_counters_that_take_longer_than_a_run_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     with database() as db:
-        guard = auto._Guard(standing(engine_of(db), engine_of(db).snapshot), 1_000, 0.01, 0.0)
+        guard = auto._Guard(standing_work(engine_of(db), engine_of(db).snapshot), 1_000, 0.01, 0.0)
         monkeypatch.setattr(auto, "TIME_SHARE", 0.3)
         monkeypatch.setattr(auto, "TIME_MOMENT", 0.0)
         guard._began -= 1.0

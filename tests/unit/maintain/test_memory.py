@@ -9,12 +9,12 @@ import pytest
 
 import sempre
 from sempre.api.stores import vacuum
-from sempre.engine import standing_at
-from sempre.maintain.auto import Chosen
+from sempre.engine import standing_work_at
+from sempre.maintain.auto import ChosenStrategy
 from sempre.maintain.memory import described
-from sempre.maintain.names import STRATEGY_NAMES
 from sempre.maintain.registry import LEADING, MEMORIES, STRATEGIES
-from sempre.maintain.strategy import Deferred
+from sempre.maintain.strategy import DeferredMemory
+from sempre.maintain.strategy_names import STRATEGY_NAMES
 from sempre.storage.memories import parts
 from tests.engine import STRATEGIES as COMPARED
 from tests.engine import unhurried
@@ -52,9 +52,9 @@ def test_a_memory_is_described_and_comes_back(strategy: str, tmp_path: Path) -> 
         with sempre.Database(RULES, store=store, strategy=strategy, modules="off") as again:
             assert everything(again) == state
             for index, memory in engine_of(db).snapshot.memories.items():
-                restored = Deferred.settled(engine_of(again).snapshot.memories[index])
+                restored = DeferredMemory.settled(engine_of(again).snapshot.memories[index])
                 assert described(restored, strategy) == described(memory, strategy)
-                inner = memory.memory if isinstance(memory, Chosen) else memory
+                inner = memory.memory if isinstance(memory, ChosenStrategy) else memory
                 kinds = {name.partition("/")[0] for name in parts(memory)}
                 assert kinds <= (set() if inner is None else inner.sets.keys())
             assert again.verify().ok
@@ -68,7 +68,7 @@ def test_what_is_forgotten_is_recalled(strategy: str) -> None:
         engine = engine_of(db)
         engine.strategy = strategy
         stratum = engine.program.strata[-1]
-        recalled = STRATEGIES[strategy].recall(lambda: standing_at(engine, engine.snapshot, stratum), stratum)
+        recalled = STRATEGIES[strategy].recall(lambda: standing_work_at(engine, engine.snapshot, stratum), stratum)
         assert recalled is None or not STRATEGIES[strategy].forgetful
         engine._snapshot = replace(engine.snapshot, memories={stratum.index: recalled})
         db.apply(delete={"edge": [("c", "a")]})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import sempre
-from sempre.maintain.auto import Chosen
+from sempre.maintain.auto import ChosenStrategy
 from sempre.modules.closing import Closing
 from sempre.modules.spec import Automaton, Module
 from tests.inside import engine_of
@@ -35,7 +35,7 @@ def backbone(db: sempre.Database, name: str) -> Pairs:
 
 def kept(db: sempre.Database, name: str, module: int) -> Pairs:
     for memory in engine_of(db).snapshot.memories.values():
-        inner: Any = memory.memory if isinstance(memory, Chosen) else memory
+        inner: Any = memory.memory if isinstance(memory, ChosenStrategy) else memory
         if inner is not None and name in inner.kept[module].backbone:
             return pairs(db, name, inner.kept[module].backbone[name].rows())
     raise AssertionError(f"no module derives into {name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sempre.analysis.check import check
 from sempre.lang.parser import parse
-from sempre.network.run import make_network
+from sempre.network.assembly import make_network
 from sempre.network.simulate import Adversary, Burst, Network, Rounds
 
 # [Nigam10] Figure 1, [Nigam11] Figure 6: propositions, each at its own node; `_` columns would only distract.

@@ -7,9 +7,9 @@ import pytest
 from sempre.analysis.check import check
 from sempre.diagnostics import ProgramError
 from sempre.lang.parser import parse
+from sempre.network.assembly import make_network
 from sempre.network.localize import LocalProgram, localize
-from sempre.network.run import make_network
-from sempre.network.text import local_text
+from sempre.network.program_text import local_text
 
 DECLARATIONS = """
 .decl link(@s: symbol, d: symbol)

@@ -9,9 +9,9 @@ from itertools import islice
 import pytest
 
 from sempre.network import wire
+from sempre.network.assembly import make_network
 from sempre.network.node import Message
 from sempre.network.proofs import ProofNode
-from sempre.network.run import make_network
 from sempre.network.simulate import Adversary, Burst, Network, Replay, Rounds
 from tests.property.networks import Case, case_of, difference, random_case
 from tests.unit.network.explore import TooMany, every_order

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sempre.api import Program
+from sempre.network.assembly import make_network
 from sempre.network.node import Fact
-from sempre.network.run import make_network
 from sempre.network.simulate import Adversary, Burst, Network, Rounds
 from tests.unit.network.topologies import Links, both_ways, size, topologies, topology
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sempre.backends.local import LocalBackend
 from sempre.plan.backend import Algebra, CycleAlgebra, ModuleAlgebra
-from sempre.spark.cluster.backend import SparkBackend
+from sempre.spark.cluster.spark_backend import SparkBackend
 
 if TYPE_CHECKING:
     from typing import Any

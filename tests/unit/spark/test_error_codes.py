@@ -15,7 +15,7 @@ import sempre
 from sempre.diagnostics import NOWHERE, BackendError, DataError, SempreError, StateError
 from sempre.files.columns import empty_table
 from sempre.spark import ship
-from sempre.spark.failures import reading, running, writing
+from sempre.spark.failures import job_errors, reading, writing
 from sempre.spark.feed import Feed
 from sempre.spark.operations import Columns, StreamReader
 from sempre.spark.streams import Maintenance, StreamOptions, Target
@@ -132,7 +132,7 @@ def test_a_feed_of_another_history(tmp_path: Path) -> None:
 
 
 def test_a_session_that_is_gone() -> None:
-    for guard in (reading("table `t`", NOWHERE), writing("table `t`", NOWHERE), running()):
+    for guard in (reading("table `t`", NOWHERE), writing("table `t`", NOWHERE), job_errors()):
         with pytest.raises(BackendError) as caught, guard:
             raise ConnectionRefusedError("nobody listens")
         assert str(caught.value) == "error[E705]: the Spark session is gone: nobody listens"
@@ -143,7 +143,7 @@ def test_tasks_that_keep_another_version(found: str, what: str, monkeypatch: pyt
     class Session:
         pass
 
-    monkeypatch.setattr(ship, "asked", lambda _spark: found)
+    monkeypatch.setattr(ship, "task_fingerprint", lambda _spark: found)
     monkeypatch.setattr(ship, "_send", lambda _spark: None)
     session: Any = Session()
     assert said(BackendError, lambda: ship.ensure(session)) == (

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.errors import PySparkException
 
-from sempre.spark.failures import cause_of, reading, reason_of, running, writing
+from sempre.spark.failures import cause_of, job_errors, reading, reason_of, writing
 
 NO_DRIVER = """An error occurred while calling o53.load.
 : java.sql.SQLException: No suitable driver
@@ -62,7 +62,7 @@ def test_the_cause_is_told_wherever_spark_fails(text: str, cause: str) -> None:
     for guard, kind in (
         (reading("table `t`", NOWHERE), DataError),
         (writing("table `t`", NOWHERE), DataError),
-        (running(), BackendError),
+        (job_errors(), BackendError),
     ):
         with pytest.raises(kind) as caught, guard:
             raise PySparkException(text)

@@ -15,10 +15,8 @@ from sempre.ingest import encode_rows
 from sempre.kernel.values import Values
 from sempre.plan.equivalence import close_equivalences
 from sempre.plan.ops import Step, TakeApart
-from sempre.spark.cluster.compute import KernelSteps, looked_into
-from sempre.spark.cluster.crossing import OneText
-from sempre.spark.cluster.values import (
-    Shape,
+from sempre.spark.cluster.column_types import (
+    RecordShape,
     arrow_type,
     form_of,
     from_arrow,
@@ -28,6 +26,8 @@ from sempre.spark.cluster.values import (
     table_of,
     to_arrow,
 )  # fmt: skip
+from sempre.spark.cluster.compute import KernelSteps, looked_into
+from sempre.spark.cluster.crossing import OneText
 
 PROGRAM = sempre.Program("""
 .type Name <: symbol
@@ -82,7 +82,7 @@ def test_rules_know_the_types_of_their_records() -> None:
     def names(rule: Any) -> dict[str, str]:
         forms = kinds_in(rule, PROGRAM.types)
         assert set(forms) == set(rule.kinds)
-        return {var: form.type.name for var, form in forms.items() if isinstance(form, Shape)}
+        return {var: form.type.name for var, form in forms.items() if isinstance(form, RecordShape)}
 
     first, second = PROGRAM.rules[:2]
     assert {var: name for var, name in names(first).items() if var in "plqz"} == {
@@ -96,7 +96,7 @@ def test_rules_know_the_types_of_their_records() -> None:
 
 def test_nil_is_a_constant() -> None:
     assert plain(Const(None, Kind.RECORD)) == "nil"
-    assert to_arrow(Values(), np.zeros(1, np.int64), Shape(Type("nil", Kind.RECORD), {})).to_pylist() == ["nil"]
+    assert to_arrow(Values(), np.zeros(1, np.int64), RecordShape(Type("nil", Kind.RECORD), {})).to_pylist() == ["nil"]
 
 
 # ---------------------------------------------------------------------------------------------------- in a task

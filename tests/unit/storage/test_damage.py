@@ -12,7 +12,7 @@ import pytest
 import sempre
 from sempre.api.stores import check_files, vacuum
 from sempre.cli import main
-from sempre.storage import blocks
+from sempre.storage import parquet_blocks
 from tests.interrupts import interrupted
 
 PROGRAM = """
@@ -28,7 +28,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with every kind of file."""
     path = tmp_path_factory.mktemp("stores") / "store"
     with pytest.MonkeyPatch.context() as patch, sempre.Database(PROGRAM, store=path) as db:
-        patch.setattr(blocks, "SHARED_ROWS", 8)
+        patch.setattr(parquet_blocks, "SHARED_ROWS", 8)
         db.apply(insert={"edge": [(f"n{i}", f"n{i + 1}") for i in range(9)]})
         db.apply(insert={"edge": [("n9", "n0")]}, delete={"edge": [("n4", "n5")]})
     assert {file.parent.name for file in path.rglob("*.*")} == {"programs", "log", "segments", "epochs"}

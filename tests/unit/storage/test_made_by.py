@@ -14,7 +14,7 @@ from sempre.api.stores import check_files, vacuum
 from sempre.storage.differences import differences
 from sempre.storage.digests import normal_rule, observes_codes, program_digest
 from sempre.storage.manifest import Manifest
-from sempre.storage.pieces import Reader
+from sempre.storage.pieces import PieceReader
 from sempre.storage.store import Store
 
 NEGATED = """
@@ -43,7 +43,7 @@ def manifest_of(store: Path) -> Manifest:
 
 def sets_of(store: Path) -> set[str]:
     """The sets that have rows."""
-    reader = Reader(manifest_of(store).pieces, Store(store).read)
+    reader = PieceReader(manifest_of(store).pieces, Store(store).read)
     return {name for name in reader.names() if len(reader.total(name))}
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import sempre
 from sempre.api.stores import check_files, first_difference, repair, vacuum
-from sempre.storage import blocks, pieces
-from sempre.storage.pieces import due
+from sempre.storage import parquet_blocks, pieces
+from sempre.storage.pieces import pieces_due
 from sempre.storage.store import Store
 from tests.inside import engine_of
 
@@ -209,16 +209,16 @@ def test_a_database_that_was_open_during_a_vacuum_can_become_the_writer(store: P
 
 
 def test_pieces_of_one_size_become_one() -> None:
-    assert due([10] * 7) == 0
-    assert due([10] * 8) == 8
-    assert due([1_000_000] + [10] * 7) == 0, "a large piece is not rewritten for a few rows"
-    assert due([1_000_000] + [10] * 8) == 8
+    assert pieces_due([10] * 7) == 0
+    assert pieces_due([10] * 8) == 8
+    assert pieces_due([1_000_000] + [10] * 7) == 0, "a large piece is not rewritten for a few rows"
+    assert pieces_due([1_000_000] + [10] * 8) == 8
     sizes: list[int] = [1_000_000]
     written = 0
     for _ in range(5_000):
         sizes.append(10)
         written += 10
-        while count := due(sizes):
+        while count := pieces_due(sizes):
             sizes[-count:] = [sum(sizes[-count:])]
             written += sizes[-1]
     assert len(sizes) < 40
@@ -290,7 +290,7 @@ none() :- r(_, _, _, _, _).
 
 
 def test_every_kind_of_value_survives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "SHARED_ROWS", 2)
+    monkeypatch.setattr(parquet_blocks, "SHARED_ROWS", 2)
     monkeypatch.setattr(pieces, "MERGED_PIECES", 2)
     rows = [
         ("", -(1 << 63), 0, float("inf"), None),
@@ -317,8 +317,8 @@ def test_every_kind_of_value_survives(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_queries_of_relations_that_are_not_in_memory(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers from the files are those from memory, before and after changes."""
-    monkeypatch.setattr(blocks, "SHARED_ROWS", 3)
-    monkeypatch.setattr(blocks, "GROUP_ROWS", 4)
+    monkeypatch.setattr(parquet_blocks, "SHARED_ROWS", 3)
+    monkeypatch.setattr(parquet_blocks, "GROUP_ROWS", 4)
     with sempre.Database(PROGRAM, store=store) as db:
         db.apply(insert={"edge": [(f"n{i}", f"n{(i * 7) % 11}") for i in range(11)]})
         db.apply(delete={"edge": [("n3", "n10")]}, insert={"edge": [("n3", "n3")]})

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation
-from sempre.backends.best import weighted_sums
+from sempre.backends.head_groups import weighted_sums
 from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
+from sempre.spark.cluster.column_types import WEIGHT, from_arrow, names_of, to_arrow
 from sempre.spark.cluster.compute import arrow_schema, spark_schema
 from sempre.spark.cluster.scratch import Scratch
-from sempre.spark.cluster.values import WEIGHT, from_arrow, names_of, to_arrow
 from sempre.spark.failures import fault_text
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def in_groups(df: DataFrame, given: DataFrame, relation: Relation) -> DataFrame:
     return df.join(given.select(*others), on=others, how="left_semi")
 
 
-def beaten(held: DataFrame, offered: DataFrame, relation: Relation, better: bool) -> DataFrame:
+def beaten_rows(held: DataFrame, offered: DataFrame, relation: Relation, better: bool) -> DataFrame:
     """The held rows whose group has an offer that is better, or one that is not."""
     from pyspark.sql import functions as fn
 

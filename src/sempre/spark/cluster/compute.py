@@ -19,7 +19,7 @@ from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
 from sempre.plan.ops import Assign, Filter, Step, TakeApart
 from sempre.plan.planner import reading, variables
-from sempre.spark.cluster.values import Form, arrow_type, from_arrow, plain, to_arrow
+from sempre.spark.cluster.column_types import Form, arrow_type, from_arrow, plain, to_arrow
 from sempre.spark.failures import fault_text
 
 if TYPE_CHECKING:
@@ -139,6 +139,6 @@ def arrow_schema(columns: Sequence[tuple[str, Form]]) -> pa.Schema:
 def spark_schema(columns: Sequence[tuple[str, Form]]) -> Any:
     from pyspark.sql import types
 
-    from sempre.spark.cluster.values import spark_type
+    from sempre.spark.cluster.column_types import spark_type
 
     return types.StructType([types.StructField(name, spark_type(form)) for name, form in columns])

@@ -11,8 +11,8 @@ import pyarrow as pa
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.diagnostics import NOWHERE, DataError, Span
 from sempre.files.records import RecordError, format_record, parse_record
+from sempre.spark.cluster.column_types import Kinds, RecordShape, kinds_of, names_of
 from sempre.spark.cluster.scratch import Scratch
-from sempre.spark.cluster.values import Kinds, Shape, kinds_of, names_of
 from sempre.spark.frames import UNSIGNED, Unfit, not_text, nulls, out_of_range, unfit
 
 if TYPE_CHECKING:
@@ -173,10 +173,10 @@ class OneText:
     kinds: Kinds
 
     @property
-    def records(self) -> list[tuple[str, str, Shape]]:
+    def records(self) -> list[tuple[str, str, RecordShape]]:
         """The columns of records, those for what is wrong with them, and their shapes."""
         columns = zip(names_of(self.kinds), self.kinds, strict=True)
-        return [(name, f"why_{name}", form) for name, form in columns if isinstance(form, Shape)]
+        return [(name, f"why_{name}", form) for name, form in columns if isinstance(form, RecordShape)]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -189,7 +189,7 @@ class OneText:
             yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _one_text(text: str, shape: Shape) -> tuple[str | None, str | None]:
+def _one_text(text: str, shape: RecordShape) -> tuple[str | None, str | None]:
     try:
         return format_record(parse_record(text, shape.type, shape.types), shape.type, shape.types), None
     except RecordError as error:

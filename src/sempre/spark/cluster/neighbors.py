@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from sempre.analysis.model import Kind
 from sempre.kernel.values import Values
 from sempre.plan.ops import Neighbors
-from sempre.spark.cluster.intask import Files, finish
+from sempre.spark.cluster.column_types import Kinds, arrow_type, from_arrow, names_of, spark_type
 from sempre.spark.cluster.scratch import Scratch
-from sempre.spark.cluster.values import Kinds, arrow_type, from_arrow, names_of, spark_type
+from sempre.spark.cluster.task_fixpoints import ShareFiles, finish
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -90,7 +90,7 @@ class Ranges:
     def written(self, part: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the neighbors of one range, and report."""
         first = last = None
-        with Files({"": self.target}) as files:
+        with ShareFiles({"": self.target}) as files:
             for batch in (batch for batch in batches if batch.num_rows):
                 table = pa.Table.from_batches([batch])
                 # The row before goes along, so that batches have no seams.

@@ -11,8 +11,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sempre.analysis.model import CheckedProgram, Const, Expr, Kind, Match, NormalRule, Var
-from sempre.plan.ops import Absent, Assign, Distinct, Filter, Lower, Plan, Probe, RankOf, Read, Reduce, Step, TakeApart
-from sempre.spark.cluster import nested
+from sempre.plan.ops import (
+    Absent,
+    Assign,
+    Distinct,
+    Filter,
+    LowerRank,
+    Plan,
+    Probe,
+    RankOf,
+    Read,
+    Reduce,
+    Step,
+    TakeApart,
+)
+from sempre.spark.cluster import nested_bodies
+from sempre.spark.cluster.column_types import Form, Kinds, RecordShape, kinds_in, kinds_of, names_of, plain
 from sempre.spark.cluster.compute import (
     KernelSteps,
     column_of,
@@ -23,15 +37,14 @@ from sempre.spark.cluster.compute import (
 )  # fmt: skip
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.spread import PIECE, spread
-from sempre.spark.cluster.tables import BROADCAST_VALUES, Tally, Version, Views, hinted, version_of
-from sempre.spark.cluster.values import Form, Kinds, Shape, kinds_in, kinds_of, names_of, plain
+from sempre.spark.cluster.tables import BROADCAST_VALUES, FrameTally, Version, Views, hinted, version_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundFrame:
     """Bindings so far: the DataFrame (none: the one row that binds nothing), and what is known of it."""
 
     df: DataFrame | None
@@ -40,14 +53,14 @@ class Bound:
     source: Mapping[str, tuple[Version, int]] = field(default_factory=dict)  # where a variable's values come from
 
 
-NOTHING_BOUND = Bound(None, frozenset(), 1)
+NOTHING_BOUND = BoundFrame(None, frozenset(), 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PlanPrefix:
     """What the first so many steps of a plan gave."""
 
-    bound: Bound
+    bound: BoundFrame
     steps: int
 
 
@@ -62,10 +75,10 @@ def cuts(steps: Sequence[Step]) -> list[int]:
 
 
 def _is_deep(step: Step) -> bool:
-    return isinstance(step, Absent) and (len(step.steps) > 1 or bool(step.there))
+    return isinstance(step, Absent) and (len(step.steps) > 1 or bool(step.steps_there))
 
 
-class Frames:
+class RuleFrames:
     """Runs the plans of one rule over some views."""
 
     def __init__(
@@ -96,14 +109,14 @@ class Frames:
 
     # ---------------------------------------------------------------------------------------------------- heads
 
-    def head(self, plan: Plan, kinds: Kinds, begun: Begun | None = None) -> DataFrame | None:
+    def head(self, plan: Plan, kinds: Kinds, begun: PlanPrefix | None = None) -> DataFrame | None:
         """The facts that the plan gives, with repetitions; None if it is known to give none.
 
         `begun` is what its first steps gave, if they have been taken.
         """
         from pyspark.sql import functions as fn
 
-        begun = begun or Begun(NOTHING_BOUND, 0)
+        begun = begun or PlanPrefix(NOTHING_BOUND, 0)
         bound = self.run(plan.steps[begun.steps :], begun.bound, frozenset())
         if bound is None:
             return None
@@ -114,7 +127,7 @@ class Frames:
         return df.withColumn(self._uncounted, fn.lit(0).cast("bigint")) if self._uncounted and is_head else df
 
     def with_results(
-        self, bound: Bound, results: Sequence[tuple[Expr, str, Form]], keep: tuple[str, ...] = ()
+        self, bound: BoundFrame, results: Sequence[tuple[Expr, str, Form]], keep: tuple[str, ...] = ()
     ) -> DataFrame:
         """The values of expressions, with column and form each, after those of the variables to keep."""
         df = self.frame(bound)
@@ -125,12 +138,12 @@ class Frames:
         return self._mapped(bound, (), keep, results)
 
     def _mapped(
-        self, bound: Bound, steps: tuple[Step, ...], kept: Iterable[str], results: Sequence[tuple[Expr, str, Form]]
+        self, bound: BoundFrame, steps: tuple[Step, ...], kept: Iterable[str], results: Sequence[tuple[Expr, str, Form]]
     ) -> DataFrame:
         """What the kernel makes of the bindings: the variables to keep, then the values of expressions."""
         read = looked_into(steps, [expr for expr, _, _ in results if not isinstance(expr, Var)])
         # The text of a record that nobody looks into is as good as a symbol.
-        passed = {var for var in bound.vars - read if isinstance(self.kinds[var], Shape)}
+        passed = {var for var in bound.vars - read if isinstance(self.kinds[var], RecordShape)}
         forms = self.kinds | dict.fromkeys(passed, Kind.SYMBOL)
 
         def columns(names: Iterable[str]) -> tuple[tuple[str, str, Form], ...]:
@@ -140,11 +153,11 @@ class Frames:
         run = KernelSteps(self.rule, steps, columns(sorted(bound.vars)), columns(kept), going)
         return self.scratch.mapped(self.frame(bound), run, spark_schema(run.columns))
 
-    def columns(self, bound: Bound) -> list[tuple[str, Form]]:
+    def columns(self, bound: BoundFrame) -> list[tuple[str, Form]]:
         """The columns of bindings."""
         return [(self.name(var), self.kinds[var]) for var in sorted(bound.vars)] or [("one", Kind.NUMBER)]
 
-    def frame(self, bound: Bound) -> DataFrame:
+    def frame(self, bound: BoundFrame) -> DataFrame:
         """The bindings, with a column at least."""
         from pyspark.sql import functions as fn
 
@@ -154,7 +167,7 @@ class Frames:
 
     # ---------------------------------------------------------------------------------------------------- steps
 
-    def run(self, steps: tuple[Step, ...], bound: Bound, carried: frozenset[str]) -> Bound | None:
+    def run(self, steps: tuple[Step, ...], bound: BoundFrame, carried: frozenset[str]) -> BoundFrame | None:
         """What the steps make of the bindings; None if nothing. `carried` variables stay whatever happens."""
         at = 0
         while at < len(steps):
@@ -163,7 +176,7 @@ class Frames:
             if isinstance(step, Filter | Assign | TakeApart) and not is_native(step, self.names):
                 while stop < len(steps) and isinstance(steps[stop], Filter | Assign | TakeApart):
                     stop += 1
-                result: Bound | None = self._by_kernel(steps[at:stop], bound, steps[stop - 1].live | carried)
+                result: BoundFrame | None = self._by_kernel(steps[at:stop], bound, steps[stop - 1].live | carried)
             else:
                 result = self._step(step, bound, carried)
             if result is None:
@@ -171,7 +184,7 @@ class Frames:
             bound, at = result, stop
         return bound
 
-    def _step(self, step: Step, bound: Bound, carried: frozenset[str]) -> Bound | None:
+    def _step(self, step: Step, bound: BoundFrame, carried: frozenset[str]) -> BoundFrame | None:
         live = step.live | carried
         if isinstance(step, Probe):
             return self._probe(step, bound, live)
@@ -185,21 +198,21 @@ class Frames:
             df = self.frame(bound).withColumn(self.name(step.var.name), column)
             return replace(bound, df=df, vars=bound.vars | {step.var.name})
         if isinstance(step, Absent):
-            return nested.absent(self, step, bound, carried)
+            return nested_bodies.absent(self, step, bound, carried)
         if isinstance(step, Reduce):
-            return nested.fold(self, step, bound, carried)
+            return nested_bodies.fold(self, step, bound, carried)
         if isinstance(step, Distinct):
             return replace(bound, df=self.frame(bound).distinct())
         if isinstance(step, RankOf):
             return self._rank(step.atom, step.var.name, bound)
-        assert isinstance(step, Lower)
+        assert isinstance(step, LowerRank)
         ranked = self._rank(step.atom, "#lower", bound)
         from pyspark.sql import functions as fn
 
         lower = fn.col(self.name("#lower")) < fn.col(self.name(step.than.name))
         return replace(bound, df=self.frame(ranked).filter(lower).drop(self.name("#lower")))
 
-    def only(self, bound: Bound, live: frozenset[str]) -> Bound:
+    def only(self, bound: BoundFrame, live: frozenset[str]) -> BoundFrame:
         """The bindings of live variables alone."""
         from pyspark.sql import functions as fn
 
@@ -214,12 +227,12 @@ class Frames:
         )
         return replace(bound, df=df, vars=kept)
 
-    def _by_kernel(self, steps: tuple[Step, ...], bound: Bound, live: frozenset[str]) -> Bound:
+    def _by_kernel(self, steps: tuple[Step, ...], bound: BoundFrame, live: frozenset[str]) -> BoundFrame:
         new = {step.var.name for step in steps if isinstance(step, Assign)}
         new |= {var for step in steps if isinstance(step, TakeApart) for var in step.binds}
         kept = (bound.vars | new) & live
         one = () if kept else ((Const(0, Kind.NUMBER), "one", Kind.NUMBER),)
-        return Bound(self._mapped(bound, steps, sorted(kept), one), frozenset(kept), bound.most, bound.source)
+        return BoundFrame(self._mapped(bound, steps, sorted(kept), one), frozenset(kept), bound.most, bound.source)
 
     # ------------------------------------------------------------------------------------------------- probing
 
@@ -243,7 +256,7 @@ class Frames:
         df = df.select(*columns) if columns else df.select(fn.lit(0).alias("two"))
         return df, [self.name(var) for var in keys], list(binds)
 
-    def _probe(self, step: Probe, bound: Bound, live: frozenset[str]) -> Bound | None:
+    def _probe(self, step: Probe, bound: BoundFrame, live: frozenset[str]) -> BoundFrame | None:
         from pyspark.sql import functions as fn
 
         view = version_of(self.views, (step.relation, step.read))
@@ -253,7 +266,7 @@ class Frames:
         exact = len(step.lookup) == len(step.order)
         source = {**{var.name: (view, at) for at, var in step.binds}, **bound.source}
         if bound.df is None:
-            return self.only(Bound(right, frozenset(binds), len(view), source), live)
+            return self.only(BoundFrame(right, frozenset(binds), len(view), source), live)
         width = max(1, len(keys) + len(binds))
         small_right = len(view) * width <= BROADCAST_VALUES
         small_left = bound.most is not None and bound.most * max(1, len(bound.vars)) <= BROADCAST_VALUES
@@ -270,10 +283,10 @@ class Frames:
                 left, right, keys = self._spread(step, view, bound, right)
             joined = left.join(hinted(right, len(view) * width), on=keys, how=how).drop(PIECE)
         most = bound.most if exact or not multiplies else None
-        return self.only(Bound(joined, bound.vars | set(binds), most, source), live)
+        return self.only(BoundFrame(joined, bound.vars | set(binds), most, source), live)
 
     def _spread(
-        self, step: Probe, view: Version, bound: Bound, right: DataFrame
+        self, step: Probe, view: Version, bound: BoundFrame, right: DataFrame
     ) -> tuple[DataFrame, DataFrame, list[str]]:
         """Both sides of a join and what to join on, with the rows of common keys spread over tasks."""
         at = {arg.name: column for column, arg in zip(step.prefix, step.lookup, strict=True) if isinstance(arg, Var)}
@@ -282,12 +295,12 @@ class Frames:
         common_left = [frozenset() if source is None else source[0].common(source[1]) for source in sources]
         return spread(self.frame(bound), right, [self.name(var) for var in at], common_left, common_right)
 
-    def _rank(self, atom: Match, var: str, bound: Bound) -> Bound:
+    def _rank(self, atom: Match, var: str, bound: BoundFrame) -> BoundFrame:
         """With the rank of the fact that the bindings make of an atom."""
         from pyspark.sql import functions as fn
 
         tally = self.views[atom.relation, Read.RANK]
-        assert isinstance(tally, Tally)
+        assert isinstance(tally, FrameTally)
         mine = self.name(var)
         if not tally.parts:
             df = self.frame(bound).withColumn(mine, fn.lit(0).cast("bigint"))

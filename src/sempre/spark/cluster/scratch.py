@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 
 from sempre.diagnostics import BackendError, Diagnostic
 from sempre.files.locations import local_path
-from sempre.spark.cluster.values import Kinds, schema_of
-from sempre.spark.failures import running
+from sempre.spark.cluster.column_types import Kinds, schema_of
+from sempre.spark.failures import job_errors
 from sempre.spark.jobs import Jobs
 from sempre.spark.ship import ensure
 
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 # Names the folder for what rounds find: one that the driver and all executors see.
 SCRATCH_VARIABLE = "SEMPRE_SCRATCH"
 # Up to so many rows are fetched and held in the driver, if no more are expected.
-FEW_ROWS = 1 << 14
+DRIVER_ROWS = 1 << 14
 # A sample is taken from about so many files.
 SAMPLE_FILES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenRows:
     """Rows in a folder of Parquet files."""
 
     path: Path
     num_rows: int
 
 
-Found: TypeAlias = Written | pa.Table
+Found: TypeAlias = WrittenRows | pa.Table
 
 
 class Scratch:
@@ -113,21 +113,21 @@ class Scratch:
             self.jobs.count(ensure(self.spark) + 1)
             return make().toArrow()
 
-        with running():
+        with job_errors():
             return self.jobs.one(report)
 
     def _write(self, make: Callable[[], DataFrame], few: bool) -> Found:
-        with running():
+        with job_errors():
             found = self.fetched(make) if few else None
             return self.write(make) if found is None else found
 
     def fetched(self, make: Callable[[], DataFrame]) -> pa.Table | None:
         """The rows of a DataFrame, here; None if there are more than a few. What Spark raises is left as it is."""
         self.jobs.count()
-        table = make().limit(FEW_ROWS + 1).toArrow()
-        return table if table.num_rows <= FEW_ROWS else None
+        table = make().limit(DRIVER_ROWS + 1).toArrow()
+        return table if table.num_rows <= DRIVER_ROWS else None
 
-    def write(self, make: Callable[[], DataFrame]) -> Written:
+    def write(self, make: Callable[[], DataFrame]) -> WrittenRows:
         """The rows of a DataFrame in files. What Spark raises is left as it is."""
         path = self._fresh()
         try:
@@ -136,7 +136,7 @@ class Scratch:
         except BaseException:
             self.discard(path)
             raise
-        return Written(path, self._written(path))
+        return WrittenRows(path, self._written(path))
 
     def discard(self, path: Path) -> None:
         """Remove what a job left that did not succeed; again later, as tasks of it may not know yet."""
@@ -160,12 +160,12 @@ class Scratch:
                     )
                 )
 
-    def put(self, table: pa.Table) -> Written:
+    def put(self, table: pa.Table) -> WrittenRows:
         """Writes an Arrow table, without a job."""
         path = self._fresh()
         path.mkdir(parents=True)
         pq.write_table(table, path / "part-0.parquet", compression="snappy")
-        return Written(path, table.num_rows)
+        return WrittenRows(path, table.num_rows)
 
     def get(self, path: Path, columns: Sequence[str]) -> pa.Table:
         """The rows of what was written, without a job."""

@@ -5,7 +5,7 @@ size, and has forgotten what it was made from. Files are removed with the last r
 stays valid for as long as it is held, and nothing stays for longer.
 
 A `Version` is a union of disjoint parts, each with what has been taken out of it since: adding and removing rows copies
-nothing. A `Tally` is a sum of counted rows. Both are merged into one table when they have many parts.
+nothing. A `FrameTally` is a sum of counted rows. Both are merged into one table when they have many parts.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.layout import Column
 from sempre.plan.backend import CLUSTER, Rows, Shape
 from sempre.plan.ops import Order, Read
-from sempre.spark.cluster.scratch import FEW_ROWS, Found, Scratch, Written
-from sempre.spark.cluster.values import WEIGHT, Kinds, arrow_schema, from_arrow, names_of
+from sempre.spark.cluster.column_types import WEIGHT, Kinds, arrow_schema, from_arrow, names_of
+from sempre.spark.cluster.scratch import DRIVER_ROWS, Found, Scratch, WrittenRows
 from sempre.spark.failures import TaskFault
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ COMMON_PART = 1 / 32
 COMMON_ROWS = 2
 
 
-class Store:
+class TableContext:
     """What the tables of one database share: where they are kept, and the codes that values have in the driver."""
 
     def __init__(self, scratch: Scratch, values: Values, program: CheckedProgram) -> None:
@@ -89,7 +89,7 @@ class Store:
     def held(self, table: pa.Table, kinds: Kinds, arity: int) -> Table:
         """A table with these rows."""
         made = Table(self, kinds, arity, False)
-        made.keep(table if table.num_rows <= FEW_ROWS else self.scratch.put(table))
+        made.keep(table if table.num_rows <= DRIVER_ROWS else self.scratch.put(table))
         return made
 
     def opened(self, path: Path, rows: int, kinds: Kinds, arity: int) -> Table:
@@ -98,7 +98,7 @@ class Store:
         if table is None:
             table = self._opened[path] = Table(self, kinds, arity, False)
             table._size, table._path = rows, path
-            if rows <= FEW_ROWS:
+            if rows <= DRIVER_ROWS:
                 table.here = self.scratch.get(path, names_of(kinds))
         return table
 
@@ -113,7 +113,7 @@ class Store:
         if not fresh:
             return
         try:
-            few = [table.guess is not None and table.guess <= FEW_ROWS for table in fresh]
+            few = [table.guess is not None and table.guess <= DRIVER_ROWS for table in fresh]
             written = self.scratch.write_all([table.frame for table in fresh], few)
         except TaskFault as fault:
             raise self._located(fault) from None
@@ -151,7 +151,7 @@ class Table:
 
     def __init__(
         self,
-        store: Store,
+        store: TableContext,
         kinds: Kinds,
         arity: int,
         weighted: bool = False,
@@ -218,12 +218,12 @@ class Table:
     def keep(self, found: Found) -> None:
         """From now on, what was found."""
         self._make, self._parents, self._size = None, (), found.num_rows
-        if isinstance(found, Written):
+        if isinstance(found, WrittenRows):
             self._own(found)
         elif self._size:
             self.here = found
 
-    def _own(self, written: Written) -> None:
+    def _own(self, written: WrittenRows) -> None:
         """Have a folder, for as long as this lives."""
         if not written.num_rows:
             shutil.rmtree(written.path, ignore_errors=True)
@@ -283,13 +283,13 @@ class Table:
 
     def to_arrow(self, shape: Shape) -> pa.Table:
         """An Arrow table of the rows, without codes of the driver's."""
-        from sempre.spark.cluster.outgoing import table_of
+        from sempre.spark.cluster.arrow_output import table_of
 
         return table_of(self, shape.relation)
 
     def to_stream(self, shape: Shape) -> pa.Table | pa.RecordBatchReader:
         """A reader, which has one batch in memory at a time; a relation without columns is a table."""
-        from sempre.spark.cluster.outgoing import reader_of
+        from sempre.spark.cluster.arrow_output import reader_of
 
         return reader_of(self, shape.relation) if shape.relation.arity else self.to_arrow(shape)
 
@@ -452,21 +452,21 @@ class Version:
         return [part for part, _ in self.parts]
 
 
-class Tally:
+class FrameTally:
     """An immutable map from rows to numbers, zero where nothing is stored: a sum of counted tables."""
 
     def __init__(self, like: Table, parts: tuple[Table, ...] = ()) -> None:
         self.like = like
         self.parts = parts
 
-    def adding(self, counted: Table) -> Tally:
+    def adding(self, counted: Table) -> FrameTally:
         """The map with these differences added."""
         if counted.known_empty:
             return self
         parts = (*self.parts, counted)
         if len(parts) <= MANY_PARTS:
-            return Tally(self.like, parts)
-        return Tally(self.like, (self.like.store.merged(parts, Tally(self.like, parts).frame, None),))
+            return FrameTally(self.like, parts)
+        return FrameTally(self.like, (self.like.store.merged(parts, FrameTally(self.like, parts).frame, None),))
 
     def frame(self) -> DataFrame:
         """A DataFrame of the rows whose number is not zero; lazy."""
@@ -487,7 +487,7 @@ def summed(frames: Sequence[DataFrame], names: list[str]) -> DataFrame:
     return total.filter(fn.col(WEIGHT) != 0)
 
 
-Views = Mapping[tuple[str, Read], Version | Tally]  # a tally for `Read.RANK`, a version for all else
+Views = Mapping[tuple[str, Read], Version | FrameTally]  # a tally for `Read.RANK`, a version for all else
 
 
 def version_of(views: Views, key: tuple[str, Read]) -> Version:

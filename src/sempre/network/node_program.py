@@ -10,9 +10,9 @@ from typing import Any
 from sempre.analysis.model import Fold, Kind, Match, NormalRule, Not, Relation, Stratum
 from sempre.analysis.strata import matches
 from sempre.diagnostics import DataError, Diagnostic
-from sempre.network.codegen import Code, Entry
+from sempre.network.codegen import Code, RuleEntry
 from sempre.network.localize import LocalProgram
-from sempre.network.tables import Row
+from sempre.network.node_tables import Row
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +112,7 @@ class NodeProgram:
             value_kind="number" if aggregate and aggregate[0] == "count" else _value_kind(relation),
         )
 
-    def _enter(self, plan: RelationPlan, entries: list[Entry]) -> None:
+    def _enter(self, plan: RelationPlan, entries: list[RuleEntry]) -> None:
         """Sort the ways into rules from a relation by when they are taken."""
         steps = [(entry, self._step(entry)) for entry in entries]
         plan.steps = tuple(step for entry, step in steps if entry.pivot is not None)
@@ -123,7 +123,7 @@ class NodeProgram:
             if entry.pivot is not None and any(relation == plan.number for _, relation in step.inside)
         )
 
-    def _step(self, entry: Entry) -> Step:
+    def _step(self, entry: RuleEntry) -> Step:
         rule = self.local.rules[entry.rule]
         head = self.relations[self.numbers[rule.relation]]
         inside = []

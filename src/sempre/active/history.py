@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sempre.active.endless import fact_text
-from sempre.active.engine import ActiveEngine
+from sempre.active.active_engine import ActiveEngine
+from sempre.active.endless_runs import fact_text
 from sempre.analysis.model import NormalRule
 from sempre.plan.backend import Rows, View
 from sempre.plan.ops import HEAD, Read

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from sempre.active.engine import ActiveEngine, ActiveEpoch, Watch
+from sempre.active.active_engine import ActiveEngine, ActiveEpoch, Watch
 from sempre.diagnostics import StateError
 from sempre.engine import EpochResult
 from sempre.plan.backend import Rows

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import sempre
 from sempre.analysis.model import Relation
-from sempre.files.interned import codes_of, texts_of
+from sempre.files.record_codes import codes_of, texts_of
 from sempre.files.records import RecordError, format_record
 from sempre.ingest import encode_rows
 from sempre.kernel.values import Values

@@ -19,7 +19,7 @@ import pyarrow as pa
 from sempre.analysis.model import Relation, Type
 from sempre.diagnostics import Findings
 from sempre.files.columns import concat
-from sempre.files.options import TextFormat
+from sempre.files.directive_options import TextFormat
 from sempre.files.scan import scan_lines
 from sempre.files.text import BOM
 from sempre.spark.lines import cells, too_large

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sempre.analysis.model import Const, Kind, NormalRule, Relation, Type
-from sempre.files.interned import codes_of, texts_of
+from sempre.files.record_codes import codes_of, texts_of
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, float_codes, floats_of
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RecordShape:
     """What tells the text of a record from its code: its type, and those inside of it."""
 
     type: Type
@@ -32,7 +32,7 @@ class Shape:
 
 
 # What a column has to say for its values to become codes, and for codes to become values.
-Form: TypeAlias = Kind | Shape
+Form: TypeAlias = Kind | RecordShape
 Kinds = tuple[Form, ...]
 # Beside rows, how many instances each stands for.
 WEIGHT = "n"
@@ -50,7 +50,7 @@ _NO_RECORD = Type(NIL, Kind.RECORD)
 
 def form_of(type_: Type, types: Mapping[str, Type]) -> Form:
     """The form of the values of a type; `types` are those of the program."""
-    return Shape(type_, types) if type_.kind is Kind.RECORD else type_.kind
+    return RecordShape(type_, types) if type_.kind is Kind.RECORD else type_.kind
 
 
 def kinds_of(relation: Relation, types: Mapping[str, Type]) -> Kinds:
@@ -60,13 +60,13 @@ def kinds_of(relation: Relation, types: Mapping[str, Type]) -> Kinds:
 
 def kinds_in(rule: NormalRule, types: Mapping[str, Type]) -> dict[str, Form]:
     """The forms of the variables of a rule."""
-    shapes = {var: Shape(types.get(name, _NO_RECORD), types) for var, name in rule.records.items()}
+    shapes = {var: RecordShape(types.get(name, _NO_RECORD), types) for var, name in rule.records.items()}
     return {**rule.kinds, **shapes}
 
 
 def kind_in(form: Form) -> Kind:
     """The kind of the values of a form."""
-    return Kind.RECORD if isinstance(form, Shape) else form
+    return Kind.RECORD if isinstance(form, RecordShape) else form
 
 
 def names_of(kinds: Kinds) -> list[str]:
@@ -116,7 +116,7 @@ def to_arrow(values: Values, column: Column, form: Form) -> pa.Array:
     """Codes as plain values."""
     if form is Kind.FLOAT:
         return pa.array(floats_of(column), pa.float64())
-    if isinstance(form, Shape):
+    if isinstance(form, RecordShape):
         unique, where = np.unique(column, return_inverse=True)
         texts = texts_of(values, unique, form.type, form.types)
         return pa.array(texts, pa.string()).take(pa.array(where))
@@ -135,10 +135,10 @@ def from_arrow(values: Values, column: pa.Array | pa.ChunkedArray, form: Form) -
         return np.empty(0, np.int64)
     if form is Kind.FLOAT:
         return float_codes(np.asarray(column.to_numpy(zero_copy_only=False), np.float64))
-    if form is Kind.SYMBOL or isinstance(form, Shape):
+    if form is Kind.SYMBOL or isinstance(form, RecordShape):
         encoded = column.dictionary_encode()
         texts = encoded.dictionary.to_pylist()
-        if isinstance(form, Shape):
+        if isinstance(form, RecordShape):
             codes = codes_of(values, texts, form.type, form.types)
         else:
             codes = values.symbols.encode(texts)

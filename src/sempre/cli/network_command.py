@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from sempre.analysis.model import CheckedProgram
-from sempre.cli.program import load_program
+from sempre.cli.program_file import load_program
 from sempre.cli.terminal import show_text, show_warnings
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.files import check_root, missing_file, read_changes, read_inputs, write_outputs
+from sempre.network.assembly import burst_of, first_burst, make_network, table_from
 from sempre.network.report import BurstReport
-from sempre.network.run import burst_of, first_burst, make_network, table_from
 from sempre.network.simulate import Adversary, Network, Replay, Rounds, Schedule
 
 

@@ -18,12 +18,12 @@ from sempre.spark.failures import reading
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sempre.spark.cluster.backend import SparkBackend
+    from sempre.spark.cluster.spark_backend import SparkBackend
     from sempre.spark.jobs import Jobs
 
 
 @dataclass(frozen=True, slots=True)
-class Arriving:
+class ArrivingFrame:
     """A DataFrame with the columns of a relation, as they come in; nothing has been looked at yet.
 
     `most` says how many values there can be, where that is known without a job.
@@ -37,7 +37,7 @@ class Arriving:
 
 
 @dataclass(frozen=True, slots=True)
-class Staying:
+class Residency:
     """Takes what stays; `held` gives the explicit facts that a relation has already."""
 
     cluster: SparkBackend
@@ -48,14 +48,14 @@ class Staying:
     def jobs(self) -> Jobs:
         return self.cluster.scratch.jobs
 
-    def take(self, arriving: Arriving) -> tuple[Rows, int] | None:
+    def take(self, arriving: ArrivingFrame) -> tuple[Rows, int] | None:
         """The rows on the cluster, checked, and how many there were; None if the driver should have them."""
         with reading(arriving.what, arriving.span):
             if not self._stays(arriving):
                 return None
             return self.cluster.take(arriving.relation, arriving.chosen, arriving.span)
 
-    def _stays(self, arriving: Arriving) -> bool:
+    def _stays(self, arriving: ArrivingFrame) -> bool:
         relation = arriving.relation
 
         def rows() -> int:

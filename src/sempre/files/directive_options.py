@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import Diagnostic, ProgramError
-from sempre.files.matching import BY_NAME, IN_DIRECTIVE, Taking
+from sempre.files.matching import BY_NAME, IN_DIRECTIVE, ColumnChoice
 from sempre.lang.syntax import Directive
 
 TEXT = ("file", "csv", "stdin", "stdout")
@@ -69,7 +69,7 @@ class Endpoint:
     drop_nulls: bool = False
     table: str = ""
     jdbc: tuple[tuple[str, str], ...] = ()
-    taking: Taking = BY_NAME
+    taking: ColumnChoice = BY_NAME
 
     @property
     def needs_spark(self) -> bool:
@@ -138,7 +138,7 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
     )
 
 
-def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: str) -> Taking:
+def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: str) -> ColumnChoice:
     """How columns with names are found."""
     extra = _choice(options, "extra", ("error", "ignore")) == "ignore"
     if "extra" in options and direction == "output":
@@ -152,7 +152,7 @@ def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: 
     if "columns" in options and extra:
         raise _BadOption("`columns` leaves all others out, with `extra=ignore` and without\nKeep one of them.")
     places = _columns(relation, options) if direction == "input" else None
-    return Taking(places, extra=extra, requests=("", IN_DIRECTIVE[1]) if io == "json" else IN_DIRECTIVE)
+    return ColumnChoice(places, extra=extra, requests=("", IN_DIRECTIVE[1]) if io == "json" else IN_DIRECTIVE)
 
 
 def _check_keys(options: Mapping[str, str], io: str) -> None:

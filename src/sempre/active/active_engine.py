@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from sempre.active.absorb import absorb
 from sempre.active.budget import default_budget, resident
-from sempre.active.endless import report, too_large
+from sempre.active.endless_runs import report, too_large
 from sempre.active.inference import Cycle, Endless, Inference
-from sempre.active.matching import Matcher
+from sempre.active.matcher import Matcher
 from sempre.active.timeline import Phases, Timeline, one_phase
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import InternalError
@@ -25,7 +25,7 @@ from sempre.kernel.limits import Limit
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change
 from sempre.plan.backend import CycleBackend, Rows, Version
-from sempre.plan.faults import limited
+from sempre.plan.faults import limit_errors
 from sempre.results import Decoder
 
 # A run that needs more cycles than this is taken for one that never ends, unless the user says otherwise.
@@ -85,7 +85,7 @@ class _Reporting:
         if isinstance(error, Endless):
             raise report(self._engine.program, self._engine.decoder, error) from None
         if isinstance(error, Fault | Limit):
-            with limited(self._engine.program, self._engine.program.rules):
+            with limit_errors(self._engine.program, self._engine.program.rules):
                 raise error
 
 

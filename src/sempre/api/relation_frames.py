@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from sempre.files.write import Changes
     from sempre.spark.border import Border
-    from sempre.spark.cluster.backend import SparkBackend
+    from sempre.spark.cluster.spark_backend import SparkBackend
 
 
-class Frames:
+class RelationFrames:
     """The DataFrames of one database; the cluster's own files serve where they are there already."""
 
     def __init__(self, checked: CheckedProgram, spark: Any, cluster: SparkBackend | None) -> None:

@@ -28,16 +28,16 @@ from sempre.kernel import compiled, join
 from sempre.kernel.trace import RowSet
 from sempre.kernel.values import Symbols
 from sempre.maintain.planning import Plans
-from sempre.maintain.recompute import closed
+from sempre.maintain.recompute import closed_relations
 from sempre.maintain.seminaive import first_facts
 from sempre.maintain.strategy import Work
 from sempre.modules.find import partition
 from sempre.modules.graph import Paths
 from sempre.modules.spec import Module
 from sempre.plan.backend import Rows, Version, sealed
-from sempre.plan.faults import limited
+from sempre.plan.faults import limit_errors
+from sempre.spark.cluster.column_types import from_arrow, kinds_of, names_of, table_of
 from sempre.spark.cluster.shares import Split
-from sempre.spark.cluster.values import from_arrow, kinds_of, names_of, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,13 +115,13 @@ class Pass:
                 yield from self._written(closer.share(share))
 
     def _written(self, found: Found) -> Iterator[pa.RecordBatch]:
-        with Files(self.targets) as files:
+        with ShareFiles(self.targets) as files:
             for name, table in found:
                 files.write(name, table)
         yield from files.report()
 
 
-class Files:
+class ShareFiles:
     """The files of one share, one per relation."""
 
     def __init__(self, targets: Mapping[str, str]) -> None:
@@ -130,7 +130,7 @@ class Files:
         self._writers: dict[str, pq.ParquetWriter] = {}
         self._rows: dict[str, int] = {}
 
-    def __enter__(self) -> Files:
+    def __enter__(self) -> ShareFiles:
         return self
 
     def __exit__(self, failed: object, *_: object) -> None:
@@ -266,8 +266,8 @@ class Closer:
         explicit, state = self._explicit, self._state
         # Indexes that the rounds ask for stay in the state: they serve the next share too.
         work = Work(self._program, self._backend, self._plans, {}, explicit, explicit, {}, _no_round, state)
-        with limited(self._program, (*stratum.nonrecursive, *stratum.recursive)):
-            outcome, _ = closed(work, stratum, dict(first), modules=self._modules.get(stratum.index, ()))
+        with limit_errors(self._program, (*stratum.nonrecursive, *stratum.recursive)):
+            outcome, _ = closed_relations(work, stratum, dict(first), modules=self._modules.get(stratum.index, ()))
         return outcome.versions
 
     def _shares_of(self, name: str, rows: Rows) -> Shares:

@@ -16,7 +16,7 @@ from sempre.backends.pipeline import Views, encode, view_of
 from sempre.kernel import compiled, join
 from sempre.kernel.layout import INT64_MAX, Packing
 from sempre.kernel.tally import Counted, Tally
-from sempre.kernel.trace import Order, RowSet, Trace, View
+from sempre.kernel.trace import Order, RowSet, Trace, TraceView
 from sempre.kernel.values import Values
 from sempre.plan.ops import Absent, Assign, Filter, Plan, Probe, Read, Step
 
@@ -34,7 +34,7 @@ class NotWalkable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class WalkResult:
     """What a walk did: facts that joined and were followed, facts that joined and were not, and all counts."""
 
     followed: dict[str, RowSet]
@@ -63,14 +63,14 @@ def _walkable(step: Step, own: frozenset[str]) -> bool:
     if isinstance(step, Assign):
         return _plain(step.expr)
     if isinstance(step, Absent):
-        nested = (*step.steps, *step.there)
-        one_each = len(step.steps) == 1 and len(step.there) <= 1 and not step.flips
+        nested = (*step.steps, *step.steps_there)
+        one_each = len(step.steps) == 1 and len(step.steps_there) <= 1 and not step.flips
         return one_each and all(isinstance(s, Probe) and not s.same and s.relation not in own for s in nested)
     return False
 
 
 @dataclass(slots=True)
-class _Writer:
+class _WalkWriter:
     """Collects code, sources and runs; keeps the arrays alive whose addresses it has taken."""
 
     values: Values
@@ -84,14 +84,14 @@ class _Writer:
     most_slots: int = 0
     _known: dict[tuple[int, Order], tuple[int, Packing]] = field(default_factory=dict)
 
-    def source(self, view: View, order: Order) -> tuple[int, Packing]:
+    def source(self, view: TraceView, order: Order) -> tuple[int, Packing]:
         """A view as a source of keys in one order, and their packing."""
         key = (id(view), order)
         if key not in self._known:
             self._known[key] = self._add_source(view, order)
         return self._known[key]
 
-    def _add_source(self, view: View, order: Order) -> tuple[int, Packing]:
+    def _add_source(self, view: TraceView, order: Order) -> tuple[int, Packing]:
         layout = view.parts[0][0].packing.reordered(order)
         if not layout.narrow:
             raise NotWalkable
@@ -181,7 +181,7 @@ class _Writer:
 
     def _absent(self, step: Absent) -> None:
         seen: set[int] = set()
-        for probe in (*step.steps, *step.there):
+        for probe in (*step.steps, *step.steps_there):
             assert isinstance(probe, Probe)
             view = view_of(self.views, (probe.relation, probe.read))
             if id(view) not in seen:
@@ -212,17 +212,17 @@ def walk(
     front: Mapping[str, RowSet],
     plans: Sequence[Plan],
     views: Views,
-    present: Mapping[str, View],
+    present: Mapping[str, TraceView],
     deleting: Mapping[str, Tally] | None,
     values: Values,
-) -> Walked | None:
+) -> WalkResult | None:
     """Follow walkable plans from the front, or None where that cannot be done now."""
     walker = compiled.walker()
     if walker is None:
         return None
     relations = list(present)
     try:
-        writer = _Writer(values, views)
+        writer = _WalkWriter(values, views)
         shown = [writer.source(view, view.parts[0][0].own) for view in present.values()]
         targets = {name: layout for name, (_, layout) in zip(relations, shown, strict=True)}
         rows = []
@@ -253,7 +253,7 @@ def walk(
         pending[name] = RowSet(layout, np.sort(joined[mine & ~early]))
         own = counted_of == index
         totals[name] = Counted(layout, *join.consolidate(counted[own], counts[own]))
-    return Walked(followed, pending, totals)
+    return WalkResult(followed, pending, totals)
 
 
 def _front(

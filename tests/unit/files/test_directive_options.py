@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sempre.files.options import Endpoint, check_directives, input_endpoint, output_endpoint
+from sempre.files.directive_options import Endpoint, check_directives, input_endpoint, output_endpoint
 from tests.unit.files.build import program, relation
 
 

@@ -9,16 +9,16 @@ from sempre.analysis.model import Stratum
 from sempre.maintain.seminaive import first_facts
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.plan.ops import relations_of
-from sempre.spark.cluster import intask
-from sempre.spark.cluster.backend import SparkBackend
+from sempre.spark.cluster import task_fixpoints
 from sempre.spark.cluster.shares import Split, decide
+from sempre.spark.cluster.spark_backend import SparkBackend
 from sempre.spark.cluster.tables import Table, unsealed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class InTasks:
+class TaskClosing:
     """Closes a stratum in one pass where that can be done: what `Places` asks before rounds of DataFrames begin."""
 
     def __init__(self, backend: SparkBackend) -> None:
@@ -54,7 +54,7 @@ class InTasks:
         backend.settle(copies.values())
         paths = {name: rows.path for name, rows in copies.items()}
         with scratch.folders_for_tasks(split.stratum.relations) as targets:
-            reported = scratch.reported(lambda: intask.tasks(scratch.spark, split, paths, targets, seeds))
+            reported = scratch.reported(lambda: task_fixpoints.tasks(scratch.spark, split, paths, targets, seeds))
             scratch.check_seen({targets[row["relation"]] / row["file"] for row in reported.to_pylist()})
-            sizes = intask.adopt(reported, targets)
+            sizes = task_fixpoints.adopt(reported, targets)
         return {name: backend.written(name, path, sizes[name]) for name, path in targets.items()}

@@ -15,10 +15,10 @@ import pytest
 
 import sempre
 from sempre.analysis.model import Kind
-from sempre.spark.cluster import intask
-from sempre.spark.cluster.intask import Closer, Pass
+from sempre.spark.cluster import task_fixpoints
+from sempre.spark.cluster.column_types import kinds_of, table_of
 from sempre.spark.cluster.shares import Split, decide
-from sempre.spark.cluster.values import kinds_of, table_of
+from sempre.spark.cluster.task_fixpoints import Closer, Pass
 from tests.engine import database
 from tests.inside import engine_of
 from tests.property.programs import random_case
@@ -230,7 +230,7 @@ def test_a_worker_that_mistakes_one_pass_for_another_is_found(tmp_path: Path, mo
             kept[token] = Closer(run.split, {n: pq.read_table(p, partitioning=None) for n, p in run.copies.items()})
         return kept[token]
 
-    monkeypatch.setattr(intask, "closer_for", by_names)
+    monkeypatch.setattr(task_fixpoints, "closer_for", by_names)
     assert wrong_passes(tmp_path) > 0
 
 

@@ -10,7 +10,7 @@ from sempre.plan.backend import Rows
 from sempre.results import Decoder
 
 # Facts that a message shows.
-EXAMPLES = 5
+SHOWN_CHANGES = 5
 
 
 def report(program: CheckedProgram, decoder: Decoder, found: Endless) -> DataError:
@@ -75,13 +75,13 @@ def _runaway(program: CheckedProgram, decoder: Decoder, found: Endless) -> Diagn
 
 
 def _listed(facts: list[str], total: int) -> str:
-    return ", ".join(facts[:EXAMPLES]) + (", ..." if total > len(facts[:EXAMPLES]) else "")
+    return ", ".join(facts[:SHOWN_CHANGES]) + (", ..." if total > len(facts[:SHOWN_CHANGES]) else "")
 
 
 def shown(program: CheckedProgram, decoder: Decoder, name: str, rows: Rows) -> list[str]:
     """The first few rows, as facts."""
-    columns = [column[:EXAMPLES] for column in rows.columns()]
-    found = decoder.tuples(program.relations[name], columns, min(len(rows), EXAMPLES))
+    columns = [column[:SHOWN_CHANGES] for column in rows.columns()]
+    found = decoder.tuples(program.relations[name], columns, min(len(rows), SHOWN_CHANGES))
     return [fact_text(name, row) for row in found]
 
 

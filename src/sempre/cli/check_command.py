@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sempre.analysis.model import CheckedProgram, Stratum
-from sempre.cli.program import load_program
+from sempre.cli.program_file import load_program
 from sempre.cli.terminal import show_warnings
 
 
@@ -21,7 +21,7 @@ def check(options: argparse.Namespace) -> int:
     print(modules(parts), end="")
     if options.verbose and any(relation.location is not None for relation in checked.relations.values()):
         from sempre.network.localize import localize
-        from sempre.network.text import local_text
+        from sempre.network.program_text import local_text
 
         print("\nlocalized:")
         print(local_text(localize(checked)))

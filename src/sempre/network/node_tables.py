@@ -8,7 +8,7 @@ from typing import Any
 Row = tuple[Any, ...]
 
 
-class Table:
+class NodeTable:
     """The rows of one relation at one node, each with what the algorithm notes about it.
 
     An index on one column has the bare value as its key, one on several a tuple. Rows keep the order of insertion, so

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
-from sempre.spark.cluster.values import from_arrow, kinds_of, names_of
+from sempre.spark.cluster.column_types import from_arrow, kinds_of, names_of
 
 Parts = Sequence[tuple[Any, Sequence[Any]]]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sempre.analysis.model import CheckedProgram, Kind, Relation, Type
 from sempre.diagnostics import DataError, Diagnostic, Findings, SempreError, Span
 from sempre.files.columns import RANGES, concat, table_of, unit_table
-from sempre.files.options import Endpoint
+from sempre.files.directive_options import Endpoint
 from sempre.files.read import missing_file, read_bytes, read_endpoint
 from sempre.files.records import Value, format_record
 from sempre.lang import syntax
@@ -133,7 +133,9 @@ def _decode(data: bytes, path: Path) -> str:
         raise DataError(Diagnostic("E505", message, span, hint="Convert the file to UTF-8.")) from None
 
 
-def _epoch(checked: CheckedProgram, changes: list[syntax.Change], origin: str, found: list[Diagnostic]) -> Epoch:
+def _epoch(
+    checked: CheckedProgram, changes: list[syntax.ChangeStatement], origin: str, found: list[Diagnostic]
+) -> Epoch:
     """The net effect of `changes`: the last operation on a fact wins."""
     last: dict[tuple[str, tuple[object, ...]], bool] = {}
     for change in changes:

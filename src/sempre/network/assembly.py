@@ -13,15 +13,15 @@ from sempre.files import Epoch
 from sempre.files.columns import table_of
 from sempre.files.records import format_record, parse_record
 from sempre.kernel.functors import Fault
-from sempre.network import functors
+from sempre.network import python_functors
 from sempre.network.fragment import check_fragment, is_recursive
 from sempre.network.localize import LocalProgram, localize
 from sempre.network.node import Address, Fact, Node
-from sempre.network.program import NodeProgram
+from sempre.network.node_program import NodeProgram
+from sempre.network.node_tables import Row
 from sempre.network.proofs import ProofNode
 from sempre.network.psn import MOST_DERIVATIONS, CountingNode
 from sempre.network.simulate import DEFAULT_LIMIT, Burst, Network
-from sempre.network.tables import Row
 
 ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 
@@ -80,7 +80,7 @@ def _program_facts(checked: CheckedProgram) -> Iterable[Fact]:
 
 def _constant(expr: Expr) -> Any:
     if isinstance(expr, Call):
-        return functors.function(expr.op, expr.operand.value)(*map(_constant, expr.args))
+        return python_functors.function(expr.op, expr.operand.value)(*map(_constant, expr.args))
     assert isinstance(expr, Const)
     return float(expr.value) if expr.kind is Kind.FLOAT and expr.value is not None else expr.value
 
@@ -94,7 +94,7 @@ def rows_of(checked: CheckedProgram, name: str, table: pa.Table) -> list[Row]:
         if type_.kind is Kind.RECORD:
             values = [parse_record(text, type_, checked.types) for text in values]
         elif type_.kind is Kind.FLOAT:
-            values = [functors.canonical(value) for value in values]
+            values = [python_functors.canonical(value) for value in values]
         columns.append(values)
     return list(zip(*columns, strict=True)) if columns else [()] * min(table.num_rows, 1)
 

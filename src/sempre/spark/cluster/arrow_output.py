@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from sempre.analysis.model import Relation
 from sempre.files.columns import schema_of, unit_table
 from sempre.kernel.select import Selection
+from sempre.spark.cluster.column_types import to_arrow
 from sempre.spark.cluster.tables import Table, Version
-from sempre.spark.cluster.values import to_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

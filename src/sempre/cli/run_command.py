@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
-from sempre.cli.pipelines import Pipeline, pipeline
-from sempre.cli.program import load_program
+from sempre.cli.pipelines import CommandPipeline, pipeline
+from sempre.cli.program_file import load_program
 from sempre.cli.terminal import ProgressLine, is_terminal, show_warnings
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.files import Epoch, check_root, write_changes
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _evaluate(
-    options: argparse.Namespace, program: Program, epochs: list[Epoch | Path], io: Pipeline
+    options: argparse.Namespace, program: Program, epochs: list[Epoch | Path], io: CommandPipeline
 ) -> list[dict[str, Any]]:
     """Materialize, apply each epoch, write the outputs; returns one report per epoch."""
     checked = program.checked
@@ -108,7 +108,12 @@ def _database(options: argparse.Namespace, program: Program, line: ProgressLine 
 
 
 def _record(
-    options: argparse.Namespace, checked: CheckedProgram, number: int, changes: ChangeSet, clock: Clock, io: Pipeline
+    options: argparse.Namespace,
+    checked: CheckedProgram,
+    number: int,
+    changes: ChangeSet,
+    clock: Clock,
+    io: CommandPipeline,
 ) -> dict[str, Any]:
     """Write the changes of one epoch where they are wanted; returns the epoch's report."""
     with clock.measure("write_seconds"):

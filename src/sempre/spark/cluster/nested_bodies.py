@@ -14,26 +14,26 @@ from sempre.kernel import reduce
 from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
 from sempre.plan.ops import Absent, Probe, Read, Reduce, Step, probes
+from sempre.spark.cluster.column_types import Form, from_arrow, to_arrow
 from sempre.spark.cluster.compute import arrow_schema, spark_schema
 from sempre.spark.cluster.tables import version_of
-from sempre.spark.cluster.values import Form, from_arrow, to_arrow
 from sempre.spark.failures import fault_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sempre.spark.cluster.plans import Bound, Frames
+    from sempre.spark.cluster.plans import BoundFrame, RuleFrames
 
 RESULT, TERM, THERE = "result", "term", "result_there"
 
 
-def _unchanged(frames: Frames, steps: tuple[Step, ...]) -> bool:
+def _unchanged(frames: RuleFrames, steps: tuple[Step, ...]) -> bool:
     """Whether steps that read the state there would find what the same steps find here."""
     views = frames.views
     return all(views[p.relation, Read.THERE] is views[p.relation, Read.HERE] for p in probes(steps))
 
 
-def _shared(frames: Frames, literal: object, bound: Bound) -> tuple[str, ...]:
+def _shared(frames: RuleFrames, literal: object, bound: BoundFrame) -> tuple[str, ...]:
     """The variables that a nested body shares with what is bound."""
     return tuple(var.name for var in literal.shared if var.name in bound.vars)  # type: ignore[attr-defined]
 
@@ -41,19 +41,21 @@ def _shared(frames: Frames, literal: object, bound: Bound) -> tuple[str, ...]:
 # ------------------------------------------------------------------------------------------------- negation
 
 
-def absent(frames: Frames, step: Absent, bound: Bound, carried: frozenset[str]) -> Bound | None:
+def absent(frames: RuleFrames, step: Absent, bound: BoundFrame, carried: frozenset[str]) -> BoundFrame | None:
     """The bindings for which the nested steps find nothing."""
     live = step.live | carried
-    same = not step.there or _unchanged(frames, step.there)
+    same = not step.steps_there or _unchanged(frames, step.steps_there)
     if same and step.flips:
         return None
     kept = _filtered(frames, step, step.steps, bound, "left_anti")
     if kept is not None and not same:
-        kept = _filtered(frames, step, step.there, kept, "left_semi" if step.flips else "left_anti")
+        kept = _filtered(frames, step, step.steps_there, kept, "left_semi" if step.flips else "left_anti")
     return None if kept is None else frames.only(kept, live)
 
 
-def _filtered(frames: Frames, step: Absent, steps: tuple[Step, ...], bound: Bound, how: str) -> Bound | None:
+def _filtered(
+    frames: RuleFrames, step: Absent, steps: tuple[Step, ...], bound: BoundFrame, how: str
+) -> BoundFrame | None:
     """The bindings for which the steps find something (`left_semi`) or nothing (`left_anti`)."""
     from pyspark.sql import functions as fn
 
@@ -69,7 +71,7 @@ def _filtered(frames: Frames, step: Absent, steps: tuple[Step, ...], bound: Boun
 
 
 def _found(
-    frames: Frames, steps: tuple[Step, ...], bound: Bound, shared: tuple[str, ...]
+    frames: RuleFrames, steps: tuple[Step, ...], bound: BoundFrame, shared: tuple[str, ...]
 ) -> tuple[DataFrame, list[str]] | None:
     """What there is something for, by columns to join on; None if nothing."""
     first = steps[0]
@@ -88,15 +90,15 @@ def _found(
 
 
 def _inner(
-    frames: Frames, steps: tuple[Step, ...], bound: Bound, shared: tuple[str, ...], counted: bool
-) -> Bound | None:
+    frames: RuleFrames, steps: tuple[Step, ...], bound: BoundFrame, shared: tuple[str, ...], counted: bool
+) -> BoundFrame | None:
     """The solutions of nested steps for every binding of the shared variables."""
-    from sempre.spark.cluster.plans import Bound
+    from sempre.spark.cluster.plans import BoundFrame
 
-    start = Bound(None, frozenset(), 1)
+    start = BoundFrame(None, frozenset(), 1)
     if shared:
         columns = [frames.name(var) for var in shared]
-        start = Bound(frames.frame(bound).select(*columns).distinct(), frozenset(shared), bound.most)
+        start = BoundFrame(frames.frame(bound).select(*columns).distinct(), frozenset(shared), bound.most)
     outer, frames.counted = frames.counted, counted
     try:
         return frames.run(steps, start, frozenset(shared))
@@ -107,18 +109,18 @@ def _inner(
 # ------------------------------------------------------------------------------------------------ aggregates
 
 
-def fold(frames: Frames, step: Reduce, bound: Bound, carried: frozenset[str]) -> Bound | None:
+def fold(frames: RuleFrames, step: Reduce, bound: BoundFrame, carried: frozenset[str]) -> BoundFrame | None:
     """The bindings with the result of an aggregate over what the nested steps find."""
     from pyspark.sql import functions as fn
 
     literal, live = step.literal, step.live | carried
-    same = not step.there or _unchanged(frames, step.there)
+    same = not step.steps_there or _unchanged(frames, step.steps_there)
     if same and step.flips:
         return None
     shared = _shared(frames, literal, bound)
     df = _with_result(frames, literal, step.steps, bound, shared, RESULT)
     if not same:
-        df = _with_result(frames, literal, step.there, replace(bound, df=df), shared, THERE)
+        df = _with_result(frames, literal, step.steps_there, replace(bound, df=df), shared, THERE)
         equal = fn.col(THERE).isNotNull() & (fn.col(RESULT) == fn.col(THERE))
         df = df.filter(fn.coalesce(~equal if step.flips else equal, fn.lit(step.flips))).drop(THERE)
     df = df.filter(fn.col(RESULT).isNotNull())
@@ -131,7 +133,7 @@ def fold(frames: Frames, step: Reduce, bound: Bound, carried: frozenset[str]) ->
 
 
 def _with_result(
-    frames: Frames, literal: Fold, steps: tuple[Step, ...], bound: Bound, shared: tuple[str, ...], name: str
+    frames: RuleFrames, literal: Fold, steps: tuple[Step, ...], bound: BoundFrame, shared: tuple[str, ...], name: str
 ) -> DataFrame:
     """The bindings with the result of each as another column, null where there is none."""
     from pyspark.sql import functions as fn
@@ -157,7 +159,7 @@ def result_kind(literal: Fold) -> Kind:
     return Kind.FLOAT if literal.kind == "mean" else literal.operand
 
 
-def _results(frames: Frames, literal: Fold, inner: Bound, shared: tuple[str, ...], kind: Kind) -> DataFrame:
+def _results(frames: RuleFrames, literal: Fold, inner: BoundFrame, shared: tuple[str, ...], kind: Kind) -> DataFrame:
     """One row per group that has solutions."""
     from pyspark.sql import functions as fn
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
 from sempre.cli.pipelines import pipeline, session
-from sempre.cli.program import load_program
+from sempre.cli.program_file import load_program
 from sempre.cli.terminal import ProgressLine, is_terminal, show_text, show_warnings
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.files import check_root, input_endpoint, read_changes

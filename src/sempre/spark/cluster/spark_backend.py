@@ -12,17 +12,31 @@ from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import NOWHERE, Span
 from sempre.kernel.values import Values
 from sempre.plan.backend import CLUSTER, Algebra, Column, CountedOf, Executable, Rows, TallyOf, VersionOf, ViewOf
-from sempre.plan.ops import Absent, Lower, Neighbors, Order, Plan, Probe, RankOf, Read, Reduce, Step, decided, probes
+from sempre.plan.ops import (
+    Absent,
+    LowerRank,
+    Neighbors,
+    Order,
+    Plan,
+    Probe,
+    RankOf,
+    Read,
+    Reduce,
+    Step,
+    decided_plan,
+    probes,
+)
 from sempre.spark.cluster import aggregates
+from sempre.spark.cluster.column_types import WEIGHT, kinds_of, names_of, table_of
 from sempre.spark.cluster.crossing import checked, named
 from sempre.spark.cluster.neighbors import neighbors
-from sempre.spark.cluster.plans import NOTHING_BOUND, Begun, Bound, Frames, cuts
-from sempre.spark.cluster.scratch import Scratch, Written
+from sempre.spark.cluster.plans import NOTHING_BOUND, BoundFrame, PlanPrefix, RuleFrames, cuts
+from sempre.spark.cluster.scratch import Scratch, WrittenRows
 from sempre.spark.cluster.tables import (
     BROADCAST_VALUES,
-    Store,
+    FrameTally,
     Table,
-    Tally,
+    TableContext,
     Version,
     Views,
     guessed,
@@ -31,7 +45,6 @@ from sempre.spark.cluster.tables import (
     union_frames,
     version_of,
 )
-from sempre.spark.cluster.values import WEIGHT, kinds_of, names_of, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +54,7 @@ FANOUT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class FramePlan:
     """A plan, and what it reads."""
 
     plan: Plan
@@ -74,7 +87,7 @@ class SparkBackend:
         self.values = values
         self.instances = 0
         self.scratch = Scratch(spark)
-        self._store = Store(self.scratch, values, program)
+        self._store = TableContext(self.scratch, values, program)
 
     def close(self) -> None:
         """Remove whatever is on scratch."""
@@ -141,7 +154,7 @@ class SparkBackend:
     def written(self, relation: str, path: Path, size: int) -> Table:
         """Rows that tasks of ours wrote: distinct, as plain values."""
         rows = self._empty(relation)
-        rows.keep(Written(path, size))
+        rows.keep(WrittenRows(path, size))
         return rows
 
     def frame(self, relation: Relation, version: Version) -> DataFrame:
@@ -162,14 +175,14 @@ class SparkBackend:
 
     # ---------------------------------------------------------------------------------------------------- plans
 
-    def prepare(self, plan: Plan) -> Prepared:
-        plan = decided(plan)
+    def prepare(self, plan: Plan) -> FramePlan:
+        plan = decided_plan(plan)
         needs = tuple((step.relation, step.read) for step in plan.steps if isinstance(step, Probe))
         reads = {(probe.relation, probe.read) for probe in probes(plan.steps)} | set(_others(plan.steps))
-        return Prepared(plan, needs, tuple(reads))
+        return FramePlan(plan, needs, tuple(reads))
 
     def _heads(
-        self, relation: str, plans: Sequence[Prepared], views: Views, counted: bool
+        self, relation: str, plans: Sequence[FramePlan], views: Views, counted: bool
     ) -> tuple[list[Callable[[], DataFrame | None]], list[Table], int]:
         """For each plan that may give something, how to make its facts; the tables that are read; a guess how many."""
         makers: list[Callable[[], DataFrame | None]] = []
@@ -181,9 +194,11 @@ class SparkBackend:
                 continue
             plan = prepared.plan
             seen = {key: views[key] for key in prepared.reads if key in views}
-            frames = Frames(self.scratch, self.program, plan.rule, seen, counted)
-            mine = [t for view in seen.values() for t in (view.parts if isinstance(view, Tally) else view.tables())]
-            begun: Begun | None = None
+            frames = RuleFrames(self.scratch, self.program, plan.rule, seen, counted)
+            mine = [
+                t for view in seen.values() for t in (view.parts if isinstance(view, FrameTally) else view.tables())
+            ]
+            begun: PlanPrefix | None = None
             if cuts(plan.steps):
                 begun, mine = self._begin(frames, plan, mine)
                 if begun is None:
@@ -193,13 +208,13 @@ class SparkBackend:
             guess += FANOUT * min((len(version_of(views, key)) for key in prepared.needs), default=1)
         return makers, parents, guess
 
-    def _begin(self, frames: Frames, plan: Plan, parents: list[Table]) -> tuple[Begun | None, list[Table]]:
+    def _begin(self, frames: RuleFrames, plan: Plan, parents: list[Table]) -> tuple[PlanPrefix | None, list[Table]]:
         """Take the first steps of a plan that would read its bindings too often; None if they give nothing.
 
         Returns also the tables that are read from there on.
         """
         self._store.settle(table for parent in parents for table in parent.pending())
-        begun = Begun(NOTHING_BOUND, 0)
+        begun = PlanPrefix(NOTHING_BOUND, 0)
         for at in cuts(plan.steps):
             bound = frames.run(plan.steps[begun.steps : at], begun.bound, frozenset())
             if bound is None:
@@ -214,10 +229,10 @@ class SparkBackend:
                 return None, []
             parents = [*parents, table]
             df = table.frame().toDF(*(name for name, _ in columns))
-            begun = Begun(Bound(df, bound.vars, len(table), bound.source), at)
+            begun = PlanPrefix(BoundFrame(df, bound.vars, len(table), bound.source), at)
         return begun, parents
 
-    def derive(self, relation: str, plans: Sequence[Prepared], views: Views, known: Version) -> Table:
+    def derive(self, relation: str, plans: Sequence[FramePlan], views: Views, known: Version) -> Table:
         makers, parents, guess = self._heads(relation, plans, views, counted=False)
         empty = self._empty(relation)
         if not makers:
@@ -232,13 +247,13 @@ class SparkBackend:
             # Found first, so that what is known need not be shuffled to see what is new.
             found = self._store.lazy(empty, derived, parents, shared=True, guess=guess)
             return self._store.lazy(
-                empty, lambda: new(found, known), [found, *known.tables()], shared=True, guess=guess
+                empty, lambda: rows_not_in(found, known), [found, *known.tables()], shared=True, guess=guess
             )
         return self._store.lazy(
-            empty, lambda: without(derived(), known, names), [*parents, *known.tables()], shared=True, guess=guess
+            empty, lambda: frame_without(derived(), known, names), [*parents, *known.tables()], shared=True, guess=guess
         )
 
-    def count(self, relation: str, plans: Sequence[Prepared], views: Views) -> Table:
+    def count(self, relation: str, plans: Sequence[FramePlan], views: Views) -> Table:
         makers, parents, guess = self._heads(relation, plans, views, counted=True)
         empty = self._empty(relation, weighted=True)
         if not makers:
@@ -257,10 +272,10 @@ class SparkBackend:
     def walk(
         self,
         front: Mapping[str, Table],
-        plans: Sequence[Prepared],
+        plans: Sequence[FramePlan],
         views: Views,
         present: Mapping[str, Version],
-        deleting: Mapping[str, Tally] | None,
+        deleting: Mapping[str, FrameTally] | None,
     ) -> None:
         """None: one row at a time is not for DataFrames."""
 
@@ -279,7 +294,7 @@ class SparkBackend:
             return rows
         return self._store.lazy(
             rows,
-            lambda: new(rows, version),
+            lambda: rows_not_in(rows, version),
             [rows, *version.tables()],
             guess=rows.guess,
         )
@@ -289,7 +304,7 @@ class SparkBackend:
             return self._store.empty(rows.kinds, rows.arity)
         return self._store.lazy(
             rows,
-            lambda: among(rows, version),
+            lambda: rows_in(rows, version),
             [rows, *version.tables()],
             guess=rows.guess,
         )
@@ -323,21 +338,21 @@ class SparkBackend:
     def watch(self, look: Callable[[], None] | None) -> None:
         """A job is not stopped in its middle: rounds are the moments to look."""
 
-    def supports(self, relation: str, plans: Sequence[Prepared], views: Views, known: Version) -> Table:
+    def supports(self, relation: str, plans: Sequence[FramePlan], views: Views, known: Version) -> Table:
         return self.excluded(self.count(relation, plans, views), known)
 
-    def tally(self, relation: str) -> Tally:
-        return Tally(self._empty(relation))
+    def tally(self, relation: str) -> FrameTally:
+        return FrameTally(self._empty(relation))
 
-    def numbered(self, relation: str, parts: Sequence[Table], version: Version) -> Tally:
-        return Tally(self._empty(relation)).adding(self.total(relation, parts))
+    def numbered(self, relation: str, parts: Sequence[Table], version: Version) -> FrameTally:
+        return FrameTally(self._empty(relation)).adding(self.total(relation, parts))
 
-    def _numbered(self, tally: Tally, rows: Table) -> DataFrame:
+    def _numbered(self, tally: FrameTally, rows: Table) -> DataFrame:
         """The rows with their numbers; those whose number is zero are left out."""
         counted = self._store.scan(tally.parts)
         return summed([counted.join(broadcast_if_small(rows), on=rows.names, how="left_semi")], rows.names)
 
-    def positive(self, tally: Tally, rows: Table) -> Table:
+    def positive(self, tally: FrameTally, rows: Table) -> Table:
         if rows.known_empty or not tally.parts:
             return self._store.empty(rows.kinds, rows.arity)
 
@@ -348,7 +363,7 @@ class SparkBackend:
 
         return self._store.lazy(rows, make, [rows, *tally.parts], guess=rows.guess)
 
-    def zero(self, tally: Tally, rows: Table) -> Table:
+    def zero(self, tally: FrameTally, rows: Table) -> Table:
         if rows.known_empty or not tally.parts:
             return rows
 
@@ -358,7 +373,7 @@ class SparkBackend:
 
         return self._store.lazy(rows, make, [rows, *tally.parts], guess=rows.guess)
 
-    def lookup(self, tally: Tally, rows: Table) -> Table:
+    def lookup(self, tally: FrameTally, rows: Table) -> Table:
         if rows.known_empty or not tally.parts:
             return self._store.empty(rows.kinds, rows.arity, weighted=True)
         return self._store.lazy(
@@ -409,13 +424,13 @@ class SparkBackend:
         )
         replaced = self._store.lazy(
             rows,
-            lambda: aggregates.beaten(held.frame(), best.frame(), declared, better=True),
+            lambda: aggregates.beaten_rows(held.frame(), best.frame(), declared, better=True),
             [best, held],
             guess=guess,
         )
 
         def make() -> DataFrame:
-            kept = aggregates.beaten(held.frame(), best.frame(), declared, better=False)
+            kept = aggregates.beaten_rows(held.frame(), best.frame(), declared, better=False)
             return best.frame().join(aggregates.in_groups(best.frame(), kept, declared), on=best.names, how="left_anti")
 
         better = self._store.lazy(rows, make, [best, held], guess=guess)
@@ -467,24 +482,24 @@ def broadcast_if_small(rows: Table) -> DataFrame:
     return rows.frame().hint("broadcast") if is_small(rows.guess, rows.names) else rows.frame()
 
 
-def among(rows: Table, version: Version) -> DataFrame:
+def rows_in(rows: Table, version: Version) -> DataFrame:
     """The rows that a version has."""
     if is_small(rows.guess, rows.names) and not is_small(len(version), rows.names) and not rows.weighted:
         return version.frame().join(rows.frame().select(*rows.names).hint("broadcast"), on=rows.names, how="left_semi")
     return rows.frame().join(version.frame(), on=rows.names, how="left_semi")
 
 
-def new(rows: Table, version: Version) -> DataFrame:
+def rows_not_in(rows: Table, version: Version) -> DataFrame:
     """The rows that a version does not have."""
     names = rows.names
     if not (rows.is_settled and is_small(len(rows), names)) or is_small(len(version), names):
-        return without(rows.frame(), version, names)
+        return frame_without(rows.frame(), version, names)
     # Spark can look a few rows up in many without moving the many, but not find those that are missing.
     present = version.frame().join(rows.frame().select(*names).hint("broadcast"), on=names, how="left_semi")
     return rows.frame().join(present.hint("broadcast"), on=names, how="left_anti")
 
 
-def without(df: DataFrame, version: Version, names: list[str]) -> DataFrame:
+def frame_without(df: DataFrame, version: Version, names: list[str]) -> DataFrame:
     """The rows of a DataFrame that a version does not have."""
     if not len(version):
         return df
@@ -495,7 +510,7 @@ def _others(steps: tuple[Step, ...]) -> list[tuple[str, Read]]:
     """What steps read besides what they probe."""
     found: list[tuple[str, Read]] = []
     for step in steps:
-        if isinstance(step, RankOf | Lower):
+        if isinstance(step, RankOf | LowerRank):
             found.append((step.atom.relation, Read.RANK))
         for probe in probes((step,)) if isinstance(step, Absent | Reduce) else ():
             found += [(probe.relation, Read.HERE), (probe.relation, Read.THERE)]
@@ -504,11 +519,11 @@ def _others(steps: tuple[Step, ...]) -> list[tuple[str, Read]]:
 
 if TYPE_CHECKING:
     # What this backend can do, and that its types are of one family. It has neither modules nor cycles.
-    SparkAlgebra = Algebra[Table, Version, Version, Table, Tally, Prepared]
+    SparkAlgebra = Algebra[Table, Version, Version, Table, FrameTally, FramePlan]
     _backend: type[SparkAlgebra] = SparkBackend
     _rows: type[Rows] = Table
     _version: type[VersionOf[Table]] = Version
     _view: type[ViewOf[Version]] = Version
     _counted: type[CountedOf[Table]] = Table
-    _tally: type[TallyOf[Table]] = Tally
-    _executable: type[Executable] = Prepared
+    _tally: type[TallyOf[Table]] = FrameTally
+    _executable: type[Executable] = FramePlan

@@ -10,7 +10,7 @@ import pytest
 import sempre
 from sempre.spark import ship
 from tests.inside import cluster_of
-from tests.property.test_intask import PROGRAMS
+from tests.property.test_task_fixpoints import PROGRAMS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

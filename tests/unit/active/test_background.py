@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sempre
-from sempre.active.engine import TIMELINE
+from sempre.active.active_engine import TIMELINE
 from sempre.diagnostics import DataError, ProgramError, StateError
 from tests.inside import active_of, session_of
 
