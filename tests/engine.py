@@ -6,18 +6,16 @@ that remember nothing of a stratum from one epoch to the next: the others must h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
-from unittest import mock
 
 import sempre
 from sempre.analysis.model import Kind
 from sempre.files.records import parse_record
 from sempre.lang import syntax as s
 from sempre.lang.printer import to_text
-from sempre.maintain import auto, iterations
+from sempre.limits import Limits
 from tests.inside import engine_of
 from tests.memories import check_memories
 from tests.oracle.counters import Counts, instances
@@ -28,21 +26,18 @@ from tests.rows import plain
 
 STRATEGIES = ("recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic", "ranked", "auto")
 FORGETTING = ("recompute", "dred", "bf")
+# No update is given up for taking long: what is tested must not depend on how busy the machine is.
+UNHURRIED = Limits(time_moment=1e9)
+# And segments and merges in a store, with a few rows already.
+SMALL_PIECES = replace(UNHURRIED, shared_rows=4, merged_pieces=3)
 Changes = tuple[Facts, Facts]  # (insert, delete); deletions come first
 
 
-def database(program: s.ParsedProgram, strategy: str, **options: Any) -> sempre.Database:
+def database(program: s.ParsedProgram, strategy: str, limits: Limits = UNHURRIED, **options: Any) -> sempre.Database:
     """A new database for the program."""
-    db = sempre.Database(sempre.Program(to_text(program)), strategy=strategy, **options)
+    db = sempre.Database(sempre.Program(to_text(program)), strategy=strategy, limits=limits, **options)
     engine_of(db).debug = True
     return db
-
-
-@contextmanager
-def unhurried() -> Iterator[None]:
-    """No update is given up for taking long: what is tested must not depend on how busy the machine is."""
-    with mock.patch.object(iterations, "SWITCH_SHARE", 1e9), mock.patch.object(auto, "TIME_SHARE", 1e9):
-        yield
 
 
 class Truth:
@@ -87,7 +82,7 @@ def check_epochs(
     """
     expected = expected or truths(program, epochs)
     compared = 0
-    with unhurried(), database(program, strategy, **options) as db:
+    with database(program, strategy, **options) as db:
         compare(db, expected[0].facts, "at the start")
         for number, (insert, delete) in enumerate(epochs, 1):
             before, after = expected[number - 1].facts, expected[number].facts

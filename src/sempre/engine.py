@@ -28,9 +28,6 @@ from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
 from sempre.plan.faults import limit_errors
 from sempre.plan.ops import Neighbors, relations_of
 
-# A stratum on the cluster that reads no more rows than this costs about as much as one job, whatever is done with it.
-ONE_PASS_ROWS = 1_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -477,7 +474,8 @@ class Engine:
 
 def _reads_few(work: Work, stratum: Stratum) -> bool:
     read = set(stratum.relations).union(*(relations_of(rule.body) for rule in stratum.nonrecursive))
-    return sum(len(work.new[name] if name in work.new else work.old[name]) for name in read) <= ONE_PASS_ROWS
+    rows = sum(len(work.new[name] if name in work.new else work.old[name]) for name in read)
+    return rows <= work.backend.limits.one_pass_rows
 
 
 def standing_work(engine: Engine, snapshot: Snapshot) -> Work:

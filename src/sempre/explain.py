@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, NormalRule, Stratum, Var
+from sempre.limits import DEFAULTS
 from sempre.modules.find import Modular
 from sempre.plan.equivalence import close_equivalences
 from sempre.plan.indexes import Orders
@@ -30,6 +31,8 @@ _READS = {Read.HERE: "", Read.THERE: "there ", Read.BOTH: "old ", Read.ONLY: "ne
 
 class NoStatistics:
     """Before there is data every relation is taken to be large, and every column to be selective."""
+
+    limits = DEFAULTS
 
     def size(self, relation: str) -> int:
         return 1 << 16

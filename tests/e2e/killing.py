@@ -24,7 +24,7 @@ import sempre
 import sempre.storage.keeper
 import sempre.verify
 from sempre.api.stores import check_files, vacuum
-from sempre.storage import parquet_blocks, pieces
+from sempre.limits import Limits
 from sempre.storage.store import Store
 from tests.disks import KillingDisk
 
@@ -43,6 +43,8 @@ PROGRAM = sempre.Program(
 )
 Edges = frozenset[tuple[str, str]]
 EPOCHS = 3
+# So that segments and merges happen all the time.
+SMALL_PIECES = Limits(shared_rows=12, merged_pieces=3)
 
 
 def change(seed: int, epoch: int) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -92,13 +94,13 @@ def in_child(work: Callable[[int], None]) -> tuple[int, list[str]]:
 
 def write(path: Path, seed: int, last: int, torn: bool, out: int) -> None:
     disk = KillingDisk(last, torn, lambda where: tell(out, f"died {where}"))
-    with sempre.Database(PROGRAM, store=Store(path, disk), modules="off") as db:
+    with sempre.Database(PROGRAM, store=Store(path, disk, SMALL_PIECES), modules="off") as db:
         for _ in range(EPOCHS):
             epoch = db.epoch + 1
             insert, delete = change(seed, epoch)
             db.apply(insert={"edge": insert}, delete={"edge": delete})
             tell(out, f"epoch {epoch}")
-    vacuum(Store(path, disk), keep=1 if last % 2 else 2)
+    vacuum(Store(path, disk, SMALL_PIECES), keep=1 if last % 2 else 2)
     tell(out, "vacuumed")
 
 
@@ -109,7 +111,7 @@ def look(path: Path, seed: int, acknowledged: int, out: int) -> None:
         tell(out, "at -1")
         return
     check_files(path)
-    with sempre.Database(PROGRAM, store=path, modules="off") as db:
+    with sempre.Database(PROGRAM, store=path, modules="off", limits=SMALL_PIECES) as db:
         epoch = db.epoch
         assert acknowledged <= epoch <= acknowledged + 1, f"acknowledged {acknowledged}, found {epoch}"
         edges = edges_after(seed, epoch)
@@ -125,9 +127,6 @@ def tell(out: int, text: str) -> None:
 
 
 def main(folder: Path, seed: int, first: int, kills: int) -> None:
-    # Small pieces, so that segments and merges happen all the time.
-    parquet_blocks.SHARED_ROWS = 12
-    pieces.MERGED_PIECES = 3
     acknowledged, killed, last, store = -1, 0, first, 0
     while killed < kills:
         path = folder / f"store{store}"

@@ -19,7 +19,6 @@ from importlib import import_module
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM
 
-from sempre.storage import parquet_blocks, pieces
 from tests.e2e.killing import in_child
 from tests.faults.damage import damages
 from tests.faults.deaths import deaths
@@ -81,9 +80,6 @@ def campaign(folder: Path, seed: int, seconds: float, names: list[str], say: Cal
 
 
 def _one_kind(name: str, folder: Path, seed: int, until: float, out: int) -> None:
-    # Small pieces, so that segments and merges happen all the time.
-    parquet_blocks.SHARED_ROWS = 12
-    pieces.MERGED_PIECES = 3
     try:
         counts = KINDS[name].run(folder, random.Random(f"{name} {seed}"), until)
     except KeyboardInterrupt:

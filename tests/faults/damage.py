@@ -11,7 +11,8 @@ from pathlib import Path
 
 import sempre
 from sempre.api.stores import check_files, vacuum
-from tests.faults.world import MODULES, STRATEGIES, TEXT, World
+from sempre.storage.store import Store
+from tests.faults.world import MODULES, SMALL_PIECES, STRATEGIES, TEXT, World
 from tests.refusals import code_of
 
 COPIES = 60
@@ -90,12 +91,14 @@ def damages(folder: Path, rng: random.Random, until: float) -> Counter[str]:
 
 
 def _make(path: Path, world: World, rng: random.Random) -> int:
-    with sempre.Database(TEXT, store=path, strategy=rng.choice(STRATEGIES), modules=rng.choice(MODULES)) as db:
+    with sempre.Database(
+        TEXT, store=path, strategy=rng.choice(STRATEGIES), modules=rng.choice(MODULES), limits=SMALL_PIECES
+    ) as db:
         epochs = rng.randint(1, 9)
         for epoch in range(1, epochs + 1):
             db.apply(**world.change(epoch).arguments())
     if rng.random() < 0.5:
-        vacuum(path, keep=rng.randint(1, 3))
+        vacuum(Store(path, limits=SMALL_PIECES), keep=rng.randint(1, 3))
     return epochs
 
 
@@ -117,12 +120,12 @@ def _harm_and_look(path: Path, world: World, epoch: int, rng: random.Random, cou
 
 
 def _read(path: Path, world: World, epoch: int, where: str) -> None:
-    with sempre.Database.open(path) as db:
+    with sempre.Database.open(path, limits=SMALL_PIECES) as db:
         world.check(db, epoch, where)
 
 
 def _write(path: Path, world: World, epoch: int, where: str) -> None:
-    with sempre.Database(TEXT, store=path) as db:
+    with sempre.Database(TEXT, store=path, limits=SMALL_PIECES) as db:
         db.apply(**world.change(epoch + 1).arguments())
         world.check(db, epoch + 1, where)
 

@@ -21,7 +21,7 @@ from sempre.api.stores import check_files, vacuum
 from sempre.cli import main
 from sempre.storage.store import Store
 from tests.e2e.killing import in_child
-from tests.faults.world import MODULES, STRATEGIES, TEXT, World
+from tests.faults.world import MODULES, SMALL_PIECES, STRATEGIES, TEXT, World
 
 EPOCHS = 40
 AT_ONCE = 4
@@ -30,13 +30,15 @@ AT_ONCE = 4
 def write(path: Path, world: World, choice: int, out: int) -> None:
     """Epoch after epoch until somebody ends it; tells of each when it is announced."""
     rng = random.Random(choice)
-    with sempre.Database(TEXT, store=path, strategy=rng.choice(STRATEGIES), modules=rng.choice(MODULES)) as db:
+    with sempre.Database(
+        TEXT, store=path, strategy=rng.choice(STRATEGIES), modules=rng.choice(MODULES), limits=SMALL_PIECES
+    ) as db:
         tell(out, db.epoch)
         for _ in range(AT_ONCE):
             epoch = db.epoch + 1
             db.apply(**world.change(epoch).arguments())
             tell(out, epoch)
-    vacuum(path, keep=rng.randint(1, 3))
+    vacuum(Store(path, limits=SMALL_PIECES), keep=rng.randint(1, 3))
 
 
 def command(path: Path, world: World, choice: int, out: int) -> None:
@@ -44,7 +46,7 @@ def command(path: Path, world: World, choice: int, out: int) -> None:
     os.dup2(out, sys.stdout.fileno())
     os.dup2(os.open(path.parent / "stderr", os.O_CREAT | os.O_WRONLY | os.O_TRUNC), sys.stderr.fileno())
     rng = random.Random(choice)
-    with sempre.Database.open(path) as db:
+    with sempre.Database.open(path, limits=SMALL_PIECES) as db:
         epoch = db.epoch
     script = path.parent / f"changes{choice}.txt"
     script.write_text("".join(world.change(epoch + 1 + number).script() for number in range(AT_ONCE)))
@@ -66,7 +68,7 @@ def look(path: Path, world: World, acknowledged: int, out: int) -> None:
         tell(out, -1)
         return
     check_files(path)
-    with sempre.Database(TEXT, store=path) as db:
+    with sempre.Database(TEXT, store=path, limits=SMALL_PIECES) as db:
         epoch = db.epoch
         assert acknowledged <= epoch <= acknowledged + 1, f"announced {acknowledged}, found {epoch}"
         world.check(db, epoch, "after a death")

@@ -15,7 +15,7 @@ from sempre.api.stores import check_files, vacuum
 from sempre.storage.disk import Disk
 from sempre.storage.store import Store
 from tests.disks import FullDisk
-from tests.faults.world import MODULES, STRATEGIES, TEXT, World
+from tests.faults.world import MODULES, SMALL_PIECES, STRATEGIES, TEXT, World
 from tests.refusals import code_of
 
 EPOCHS = 40
@@ -61,7 +61,7 @@ def _one_store(path: Path, rng: random.Random, until: float, counts: Counter[str
         epoch += not refused
         if not (refused and dead):  # a disk that cannot even remove: only opening again says what is there
             world.check(db, epoch, "in memory")
-            with sempre.Database.open(path) as fresh:
+            with sempre.Database.open(path, limits=SMALL_PIECES) as fresh:
                 world.check(fresh, epoch, "on the disk")
         if (refused and dead) or rng.random() < 0.1:
             db.close()
@@ -78,7 +78,7 @@ def _vacuum(path: Path, rng: random.Random, counts: Counter[str]) -> None:
     disk = rng.choice((FullDisk(1 << 60), ShortDisk()))
     _fill(disk, rng)
     counts["full disks"] += 1
-    refused = code_of(partial(vacuum, Store(path, disk), keep=rng.randint(1, 3)))
+    refused = code_of(partial(vacuum, Store(path, disk, SMALL_PIECES), keep=rng.randint(1, 3)))
     assert refused in ("", "E606"), refused
     counts["vacuums refused" if refused else "vacuums done"] += 1
 
@@ -86,7 +86,9 @@ def _vacuum(path: Path, rng: random.Random, counts: Counter[str]) -> None:
 def _opened(path: Path, rng: random.Random) -> tuple[FullDisk | ShortDisk, sempre.Database]:
     disk: FullDisk | ShortDisk = rng.choice((FullDisk(1 << 60, dead=rng.random() < 0.3), ShortDisk()))
     strategy, modules = rng.choice(STRATEGIES), rng.choice(MODULES)
-    return disk, sempre.Database(TEXT, store=Store(path, disk), strategy=strategy, modules=modules)
+    return disk, sempre.Database(
+        TEXT, store=Store(path, disk, SMALL_PIECES), strategy=strategy, modules=modules, limits=SMALL_PIECES
+    )
 
 
 def _fill(disk: FullDisk | ShortDisk, rng: random.Random) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 
 import sempre
 from sempre.api.stores import check_files, vacuum
-from tests.faults.world import MODULES, STRATEGIES, TEXT, World
+from sempre.storage.store import Store
+from tests.faults.world import MODULES, SMALL_PIECES, STRATEGIES, TEXT, World
 
 # How long to wait for a signal that was sent; if none comes, somebody swallowed it.
 PATIENCE = 5.0
@@ -105,7 +106,7 @@ class Interrupts:
 
     def _open(self, path: Path) -> sempre.Database:
         strategy, modules = self.rng.choice(STRATEGIES), self.rng.choice(MODULES)
-        return sempre.Database(TEXT, store=path, strategy=strategy, modules=modules)
+        return sempre.Database(TEXT, store=path, strategy=strategy, modules=modules, limits=SMALL_PIECES)
 
     def _one_store(self, path: Path, until: float, most: int) -> None:
         world = World(self.rng.randrange(1 << 30))
@@ -120,7 +121,7 @@ class Interrupts:
             else:
                 db = self._reopened(db, path, vacuumed=roll > 0.95)
             world.check(db, epoch, "in memory")
-            with sempre.Database.open(path) as fresh:
+            with sempre.Database.open(path, limits=SMALL_PIECES) as fresh:
                 world.check(fresh, epoch, "on the disk")
                 if self.rng.random() < 0.05:
                     assert fresh.verify().ok
@@ -157,6 +158,6 @@ class Interrupts:
         self._during("close", db.close)
         db.close()
         if vacuumed:
-            self._during("vacuum", lambda: vacuum(path, keep=self.rng.randint(1, 3)))
+            self._during("vacuum", lambda: vacuum(Store(path, limits=SMALL_PIECES), keep=self.rng.randint(1, 3)))
         done, found = self._during("open", lambda: self._open(path))
         return found if done else self._open(path)

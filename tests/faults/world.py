@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import sempre
+from sempre.limits import Limits
 
 TEXT = """
 .decl edge(x: symbol, y: symbol)
@@ -26,6 +27,8 @@ hops("n0", 0).
 hops(y, min(n + 1)) :- hops(x, n), edge(x, y).
 """
 STRATEGIES = ("auto", "auto", "dredc", "bfc", "counting", "elastic", "ranked", "recompute")
+# Small pieces, so that segments and merges happen all the time.
+SMALL_PIECES = Limits(shared_rows=12, merged_pieces=3)
 MODULES = ("auto", "auto", "off", "tc")
 Rows = frozenset[tuple[Any, ...]]
 

@@ -18,12 +18,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from hypothesis import note
 from hypothesis import strategies as st
@@ -33,9 +31,9 @@ import sempre
 from sempre.api.stores import check_files, vacuum
 from sempre.lang import syntax as s
 from sempre.lang.printer import to_text
-from sempre.storage import parquet_blocks, pieces
+from sempre.storage.store import Store
 from tests.disks import FAST
-from tests.engine import STRATEGIES, Changes, Truth, compare, lists, table_rows, unhurried, updated
+from tests.engine import SMALL_PIECES, STRATEGIES, Changes, Truth, compare, lists, table_rows, updated
 from tests.inside import keeper_of
 from tests.interrupts import COMMITTING, Sent, interrupted
 from tests.oracle.naive import Facts, explicit_facts
@@ -93,10 +91,6 @@ class StoreMachine(RuleBasedStateMachine):
         self.lengths = {True: 500, False: 4_000}
         self.on_progress: Callable[[], None] | None = None
         self.late: list[Callable[[], None]] = []
-        self.patches = ExitStack()
-        self.patches.enter_context(mock.patch.object(parquet_blocks, "SHARED_ROWS", 4))
-        self.patches.enter_context(mock.patch.object(pieces, "MERGED_PIECES", 3))
-        self.patches.enter_context(unhurried())
 
     @initialize(seed=SEEDS)
     def start(self, seed: int) -> None:
@@ -123,7 +117,6 @@ class StoreMachine(RuleBasedStateMachine):
                         assert decoy.epoch == 1, "a store of another folder was written"
         finally:
             os.chdir(self.home)
-            self.patches.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def dice(self, seed: int) -> random.Random:
@@ -149,7 +142,8 @@ class StoreMachine(RuleBasedStateMachine):
         note(f"  open {place} strategy={strategy} modules={modules} {options}")
         self.db = sempre.Database(
             sempre.Program(to_text(self.text)),
-            store=place, strategy=strategy, modules=modules, progress=self.progress, **options,
+            store=place, strategy=strategy, modules=modules, progress=self.progress,
+            limits=SMALL_PIECES, **options,
         )  # fmt: skip
 
     # ---------------------------------------------------------------------------------------------- comparing
@@ -172,7 +166,7 @@ class StoreMachine(RuleBasedStateMachine):
                 assert len({n for _, n in rows}) == len(rows), f"{name} {where}"
 
     def look_at_disk(self) -> None:
-        with sempre.Database.open(self.store) as fresh:
+        with sempre.Database.open(self.store, limits=SMALL_PIECES) as fresh:
             assert fresh.epoch == self.kept.epoch, "on the disk"
             self.look_at(fresh, self.kept.now, "on the disk")
 
@@ -359,7 +353,7 @@ class StoreMachine(RuleBasedStateMachine):
             found = code_of(partial(vacuum, self.store, keep=keep))
             assert found == "E603", "a store was vacuumed under its writer"
             return
-        vacuum(self.store, keep=keep)
+        vacuum(Store(self.store, limits=SMALL_PIECES), keep=keep)
         assert keeper_of(db).store.epochs()[-1] == self.kept.epoch
         if first:
             self.open(rng)
@@ -474,7 +468,9 @@ class StoreMachine(RuleBasedStateMachine):
                 self.under(lambda: self.open(rng), moment, committing)
                 self.leave()
             case "vacuum":
-                self.under(lambda: vacuum(self.store, keep=rng.randint(1, 2)), moment, committing)
+                self.under(
+                    lambda: vacuum(Store(self.store, limits=SMALL_PIECES), keep=rng.randint(1, 2)), moment, committing
+                )
             case "migrate" if self.subject.others:
                 self.interrupt_a_migration(moment, committing, rng)
         gc.collect()
@@ -492,7 +488,7 @@ class StoreMachine(RuleBasedStateMachine):
         note(f"  migrating to\n{to_text(other)}")
         self.under(lambda: self.open(rng, migrate=True), moment, committing)
         self.leave()
-        with sempre.Database.open(self.store) as fresh:
+        with sempre.Database.open(self.store, limits=SMALL_PIECES) as fresh:
             epoch = fresh.epoch
         assert self.kept.epoch <= epoch <= self.kept.epoch + 1
         if epoch == self.kept.epoch:
@@ -671,7 +667,7 @@ class StoreMachine(RuleBasedStateMachine):
                 return
             assert told == "refused", f"the child: {told}"
             self.apply(seed + 1)
-            with sempre.Database.open(self.store) as second:
+            with sempre.Database.open(self.store, limits=SMALL_PIECES) as second:
                 assert code_of(second.apply) == "E603", "there are two writers"
             if closes:
                 self.settle()

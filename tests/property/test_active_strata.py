@@ -10,7 +10,7 @@ from sempre.active.active_engine import ActiveEngine
 from sempre.active.timeline import by_stratum
 from sempre.lang.printer import to_text
 from tests.chains import Subject
-from tests.engine import STRATEGIES, compare, database, lists, unhurried, updated
+from tests.engine import STRATEGIES, compare, database, lists, updated
 from tests.oracle.naive import explicit_facts
 from tests.property.programs import Case, random_case
 
@@ -28,7 +28,7 @@ def check(case: Case, rng: random.Random, strategy: str) -> bool:
     explicit = updated(explicit_facts(case.program), case.facts, {})
     epoch = subject.engine.begin()
     epoch.absorb(subject.encoded(explicit), {})
-    with unhurried(), database(case.program, strategy) as db:
+    with database(case.program, strategy) as db:
         db.apply(insert=lists(case.facts))
         for insert, delete in case.updates:
             for _ in range(rng.choice((0, 1, 2, 3, 100))):

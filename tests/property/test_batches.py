@@ -7,7 +7,7 @@ import random
 import pytest
 
 import sempre
-from tests.engine import STRATEGIES, database, unhurried
+from tests.engine import STRATEGIES, database
 from tests.memories import everything, same_state
 from tests.oracle.values import Row
 from tests.property.programs import Case, random_case
@@ -44,7 +44,7 @@ def test_any_split_ends_in_the_same_state(seed: int, strategy: str) -> None:
     rng = random.Random(seed)
     case = random_case(random.Random(9_000 + 10 * seed + STRATEGIES.index(strategy)))
     changes = operations(case)
-    with unhurried(), database(case.program, strategy) as whole:
+    with database(case.program, strategy) as whole:
         apply(whole, [changes])
         for epochs in (2, 4, 9):
             with database(case.program, strategy) as db:
@@ -56,7 +56,7 @@ def test_changes_that_undo_each_other_leave_nothing(strategy: str) -> None:
     """Everything inserted and deleted again, in another order, is as if it had never been."""
     rng = random.Random(1)
     case = random_case(random.Random(31))
-    with unhurried(), database(case.program, strategy) as db:
+    with database(case.program, strategy) as db:
         before = everything(db)
         rows = [(name, row) for name in sorted(case.facts) for row in sorted(case.facts[name], key=repr)]
         apply(db, cut([(True, *row) for row in rows], rng, 3))

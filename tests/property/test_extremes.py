@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from sempre.backends import local, pipeline
 from sempre.kernel import compiled, layout
 from sempre.kernel import trace as traces
-from tests.engine import STRATEGIES, check_epochs
+from sempre.limits import Limits
+from tests.engine import STRATEGIES, UNHURRIED, check_epochs
 from tests.oracle.naive import explicit_facts, materialize
 from tests.oracle.values import OracleError, Value
 from tests.property.dice import Dice
@@ -23,13 +24,13 @@ CASES = 40
 FAR = (0, 1, -(1 << 62), (1 << 62) + 3, -1, (1 << 61) - 7)
 
 
-def check_all(seeds: range, strategy: str) -> int:
+def check_all(seeds: range, strategy: str, limits: Limits = UNHURRIED) -> int:
     """Compares every case with the oracle; returns how many have a meaning there."""
     checked = 0
     for seed in seeds:
         case = random_case(random.Random(seed))
         if has_meaning(case):
-            check_epochs(case.program, [(case.facts, {}), *case.updates], strategy)
+            check_epochs(case.program, [(case.facts, {}), *case.updates], strategy, limits=limits)
             checked += 1
     return checked
 
@@ -49,18 +50,15 @@ def has_meaning(case: Case) -> bool:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("rows", [1, 3])
-def test_joins_in_tiny_pieces(strategy: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "PIECE_ROWS", rows)
-    monkeypatch.setattr(local, "SLICE_ROWS", rows)
-    assert check_all(range(CASES), strategy) > CASES // 2
+def test_joins_in_tiny_pieces(strategy: str, rows: int) -> None:
+    limits = replace(UNHURRIED, piece_rows=rows, slice_rows=rows)
+    assert check_all(range(CASES), strategy, limits) > CASES // 2
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_tiny_slices_on_several_threads(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "SLICE_ROWS", 2)
-    monkeypatch.setattr(local, "PARALLEL_ROWS", 0)
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    assert check_all(range(CASES), strategy) > CASES // 2
+    assert check_all(range(CASES), strategy, replace(UNHURRIED, slice_rows=2, parallel_rows=0)) > CASES // 2
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -13,7 +13,7 @@ import sempre
 from sempre.backends.local import CompiledPlan, LocalBackend
 from sempre.backends.pipeline import Bindings, Views
 from sempre.lang.printer import to_text
-from sempre.maintain import seminaive
+from sempre.limits import Limits
 from tests.engine import lists, updated
 from tests.oracle.clauses import clauses_of
 from tests.oracle.counters import aggregated, instances
@@ -43,14 +43,14 @@ class Considered:
             run(backend, prepared, views, observe, True)
 
         monkeypatch.setattr(LocalBackend, "_run", counting)
-        # A walk finds instances without running plans; its counts are compared where counters are.
-        monkeypatch.setattr(seminaive, "WALK_AFTER", 1 << 30)
 
     def by(self, case: Case) -> Counter[str]:
         """The instances considered while the facts of a case are materialized."""
         program = sempre.Program(to_text(case.program))
         self.total, self.rules = Counter(), len(program.checked.rules)
-        with sempre.Database(program, strategy="recompute", modules="off") as db:
+        # A walk finds instances without running plans; its counts are compared where counters are.
+        limits = Limits(walk_after=1 << 30)
+        with sempre.Database(program, strategy="recompute", modules="off", limits=limits) as db:
             db.materialise(lists(case.facts))
         return self.total
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sempre.backends.local import LocalBackend
-from sempre.kernel.limits import uncountable
+from sempre.kernel.capacity import uncountable
 from sempre.maintain import auto, ranked
 from sempre.maintain.ranked import FoundRanks
 from tests.engine import check_epochs

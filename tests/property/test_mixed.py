@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,25 +21,19 @@ from sempre.backends import walk_code as walks
 from sempre.kernel import compiled, join
 from sempre.kernel.trace import within
 from sempre.lang.printer import to_text
-from sempre.maintain import seminaive, update
-from tests.engine import STRATEGIES, check_epochs, lists, truths, unhurried
+from tests.engine import STRATEGIES, UNHURRIED, check_epochs, lists, truths
 from tests.property.mixed import MANY, mixed_case
 from tests.property.programs import Case
 
 pytestmark = pytest.mark.oracle
 CASES = 6
+WALKING = replace(UNHURRIED, walk_after=0)
 SEEDS = {strategy: 10_000 * number for number, strategy in enumerate(STRATEGIES)}
 
 
 @pytest.fixture(autouse=True)
 def ready() -> None:
     compiled.load(wait=True)
-
-
-@pytest.fixture
-def walking(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (seminaive, update):
-        monkeypatch.setattr(module, "WALK_AFTER", 0)
 
 
 def epochs_of(case: Case) -> list[Any]:
@@ -55,15 +50,15 @@ def test_mixed_cases(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["recompute", "dredc", "bfc", "auto"])
-def test_hundreds_of_relations(strategy: str, walking: None) -> None:
+def test_hundreds_of_relations(strategy: str) -> None:
     rng = random.Random(f"hundreds {strategy}")
     case = mixed_case(rng, rng.choice(MANY))
-    check_epochs(case.program, epochs_of(case), strategy)
+    check_epochs(case.program, epochs_of(case), strategy, limits=WALKING)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", range(200_000, 201_000, 20))
-def test_a_thousand_mixed_cases(start: int, walking: None) -> None:
+def test_a_thousand_mixed_cases(start: int) -> None:
     """Every case with every strategy."""
     for seed in range(start, start + 20):
         rng = random.Random(seed)
@@ -71,7 +66,7 @@ def test_a_thousand_mixed_cases(start: int, walking: None) -> None:
         epochs = epochs_of(case)
         expected = truths(case.program, epochs)
         for strategy in STRATEGIES:
-            check_epochs(case.program, epochs, strategy, expected, verifying=seed % 4 == 0)
+            check_epochs(case.program, epochs, strategy, expected, verifying=seed % 4 == 0, limits=WALKING)
 
 
 # --------------------------------------------------------------------------------------------- planted defects
@@ -143,13 +138,13 @@ def cases_for(relations: int | None) -> Iterator[Case]:
 
 
 @pytest.mark.parametrize("plant", DEFECTS, ids=lambda plant: plant.__name__)
-def test_a_planted_defect_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch, walking: None) -> None:
+def test_a_planted_defect_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     strategy, relations = DEFECTS[plant]
     plant(monkeypatch)
 
     def is_wrong(case: Case) -> bool:
         try:
-            check_epochs(case.program, epochs_of(case), strategy)
+            check_epochs(case.program, epochs_of(case), strategy, limits=WALKING)
         except Exception:  # noqa: BLE001  # a defect may show as a wrong result or as any error
             return True
         return False
@@ -158,12 +153,12 @@ def test_a_planted_defect_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("plant", [relations_in_eight_bits, orderings_that_are_not_fitted], ids=lambda p: p.__name__)
-def test_verify_finds_a_planted_defect(plant: Plant, monkeypatch: pytest.MonkeyPatch, walking: None) -> None:
+def test_verify_finds_a_planted_defect(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     strategy, relations = DEFECTS[plant]
     plant(monkeypatch)
 
     def finds(case: Case) -> bool:
-        with unhurried(), sempre.Database(to_text(case.program), strategy=strategy) as db:
+        with sempre.Database(to_text(case.program), strategy=strategy, limits=WALKING) as db:
             for insert, delete in epochs_of(case):
                 db.apply(insert=lists(insert), delete=lists(delete))
                 if not db.verify().ok:

@@ -7,10 +7,9 @@ What must not matter: the order of rules and declarations, names of variables, o
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -20,9 +19,9 @@ from sempre.api.stores import check_files, vacuum
 from sempre.lang import syntax as s
 from sempre.lang.parser import parse
 from sempre.lang.printer import to_text
-from sempre.storage import parquet_blocks, pieces
 from sempre.storage.digests import program_digest
-from tests.engine import STRATEGIES, Truth, compare, lists, unhurried, updated
+from sempre.storage.store import Store
+from tests.engine import SMALL_PIECES, STRATEGIES, Truth, compare, lists, updated
 from tests.inside import keeper_of
 from tests.memories import check_memories
 from tests.oracle.naive import Facts, explicit_facts
@@ -52,13 +51,6 @@ same(v, x, y) :- ev(_, x, v), ev(_, y, v), x < y, !(ev(_, z, v), x < z, z < y).
 reach(x, y) :- next(x, y).
 reach(x, z) :- reach(x, y), reach(y, z), same(_, x, y).
 """
-
-
-@pytest.fixture(autouse=True)
-def small_pieces() -> Iterator[None]:
-    """Segments and merges, with a few rows already."""
-    with mock.patch.object(parquet_blocks, "SHARED_ROWS", 4), mock.patch.object(pieces, "MERGED_PIECES", 3):
-        yield
 
 
 def generic_case(rng: random.Random) -> Case:
@@ -108,19 +100,18 @@ class Run:
 
     def go(self) -> int:
         """Returns how many counters were compared."""
-        with unhurried():
-            epochs = [(self.case.facts, {}), *self.case.updates]
-            while epochs:
-                self._session(epochs)
-                self._between()
-            check_files(self.store)
+        epochs = [(self.case.facts, {}), *self.case.updates]
+        while epochs:
+            self._session(epochs)
+            self._between()
+        check_files(self.store)
         return self.compared
 
     def _opened(self, **options: Any) -> tuple[s.ParsedProgram, sempre.Database]:
         text = other_text(self.case.program, self.rng)
         choice: dict[str, Any] = {"strategy": self.rng.choice(self.strategies), "modules": self.rng.choice(MODULES)}
         self.where = f"epoch {len(self.history)}, {choice}\n{to_text(text)}"
-        return text, sempre.Database(to_text(text), store=self.store, **choice, **options)
+        return text, sempre.Database(to_text(text), store=self.store, limits=SMALL_PIECES, **choice, **options)
 
     def _session(self, epochs: list[Any]) -> None:
         """Some epochs by one text of the program."""
@@ -168,9 +159,9 @@ class Run:
 
     def _between(self) -> None:
         if self.rng.random() < 0.3 and self.store.exists():
-            vacuum(self.store, keep=self.rng.choice((1, 1, 2)))
+            vacuum(Store(self.store, limits=SMALL_PIECES), keep=self.rng.choice((1, 1, 2)))
         if self.rng.random() < 0.2 and self.store.exists():
-            with sempre.Database.open(self.store) as db:
+            with sempre.Database.open(self.store, limits=SMALL_PIECES) as db:
                 epoch = self.rng.choice(keeper_of(db).store.epochs())
             with self._opened(epoch=epoch)[1] as past:
                 compare(past, self.history[epoch], f"at {epoch}, {self.where}")
@@ -217,7 +208,7 @@ def check_codes(rng: random.Random, folder: Path) -> None:
     """What is derived from the codes of symbols goes with them, before and after a vacuum."""
     have: set[tuple[str]] = set()
     for _ in range(5):
-        with sempre.Database(CODES, store=folder, strategy=rng.choice(STRATEGIES)) as db:
+        with sempre.Database(CODES, store=folder, limits=SMALL_PIECES, strategy=rng.choice(STRATEGIES)) as db:
             gone = set(rng.sample(sorted(have), min(len(have), rng.randint(0, 3))))
             come = {(rng.choice("abcdefghijkl"),) for _ in range(rng.randint(0, 4))}
             have = (have - gone) | come
@@ -228,7 +219,7 @@ def check_codes(rng: random.Random, folder: Path) -> None:
             assert len({n for _, n in db["o"]}) == len([*db["o"]]) == len(have)
             assert db.verify().ok
         if rng.random() < 0.6:
-            vacuum(folder)
+            vacuum(Store(folder, limits=SMALL_PIECES))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -251,15 +242,15 @@ def check_types(rng: random.Random, folder: Path) -> None:
         rng.shuffle(lines)
         return "\n".join([*lines, f".decl e(x: T{depth - 1})\n"])
 
-    with sempre.Database(text(fields, "number"), store=folder) as db:
+    with sempre.Database(text(fields, "number"), store=folder, limits=SMALL_PIECES) as db:
         db.apply()
-    sempre.Database(text(fields, "symbol"), store=folder).close()
+    sempre.Database(text(fields, "symbol"), store=folder, limits=SMALL_PIECES).close()
     row = rng.choice(fields)
     index = rng.randrange(len(row))
     row[index] = rng.choice([kind for kind in kinds if kind != row[index]])
     with pytest.raises(sempre.StateError, match="E604"):
-        sempre.Database(text(fields, "number"), store=folder)
-    with sempre.Database(text(fields, "number"), store=folder, migrate=True) as db:
+        sempre.Database(text(fields, "number"), store=folder, limits=SMALL_PIECES)
+    with sempre.Database(text(fields, "number"), store=folder, limits=SMALL_PIECES, migrate=True) as db:
         assert db.verify().ok
 
 

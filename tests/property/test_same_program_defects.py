@@ -17,9 +17,8 @@ from sempre.engine import Engine
 from sempre.modules import sequences
 from sempre.storage import digests, keeper, state, vacuum
 from sempre.storage.parquet_blocks import Block
-from tests.property.test_same_program import MAKERS, Run, check_codes, check_types, small_pieces
+from tests.property.test_same_program import MAKERS, Run, check_codes, check_types
 
-__all__ = ["small_pieces"]
 Patches = list[tuple[Any, str, Any]]
 CASES = 40
 

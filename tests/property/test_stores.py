@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
 import sempre
 from sempre.api.stores import check_files, vacuum
 from sempre.lang.printer import to_text
-from sempre.storage import parquet_blocks, pieces
-from tests.engine import FORGETTING, STRATEGIES, Truth, compare, lists, truths, unhurried
+from sempre.storage.store import Store
+from tests.engine import FORGETTING, SMALL_PIECES, STRATEGIES, Truth, compare, lists, truths
 from tests.inside import keeper_of
 from tests.memories import check_memories
 from tests.property.programs import Case, random_case
@@ -22,16 +21,9 @@ from tests.property.programs import Case, random_case
 pytestmark = pytest.mark.oracle
 
 
-@pytest.fixture(autouse=True)
-def small_pieces() -> Iterator[None]:
-    """Segments and merges, with a few rows already."""
-    with mock.patch.object(parquet_blocks, "SHARED_ROWS", 4), mock.patch.object(pieces, "MERGED_PIECES", 3):
-        yield
-
-
 def check_past(program: sempre.Program, store: Path, expected: list[Truth], rng: random.Random) -> None:
     """Any epoch that is still there reads as it was."""
-    with sempre.Database(program, store=store) as db:
+    with sempre.Database(program, store=store, limits=SMALL_PIECES) as db:
         epoch = rng.choice(keeper_of(db).store.epochs())
         with db.at_epoch(epoch) as past:
             compare(past, expected[epoch].facts, f"at epoch {epoch}")
@@ -55,25 +47,25 @@ def check_case(
     compared = 0
 
     def opened() -> sempre.Database:
-        return sempre.Database(program, store=store, strategy=rng.choice(strategies), **rng.choice(places))
+        strategy = rng.choice(strategies)
+        return sempre.Database(program, store=store, strategy=strategy, limits=SMALL_PIECES, **rng.choice(places))
 
     db = opened()
-    with unhurried():
-        for number, (insert, delete) in enumerate(epochs, 1):
-            db.apply(insert=lists(insert), delete=lists(delete))
-            if rng.random() < 0.7:
-                db.close()
-                if rng.random() < 0.3:
-                    vacuum(store, keep=rng.randint(1, 2))
-                if rng.random() < 0.3:
-                    check_past(program, store, expected, rng)
-                db = opened()
-            where = f"after epoch {number}\n{to_text(case.program)}"
-            assert db.epoch == number
-            compare(db, expected[number].facts, where)
-            compared += check_memories(db, expected[number], where)
-            assert db.verify().ok, db.verify()
-        db.close()
+    for number, (insert, delete) in enumerate(epochs, 1):
+        db.apply(insert=lists(insert), delete=lists(delete))
+        if rng.random() < 0.7:
+            db.close()
+            if rng.random() < 0.3:
+                vacuum(Store(store, limits=SMALL_PIECES), keep=rng.randint(1, 2))
+            if rng.random() < 0.3:
+                check_past(program, store, expected, rng)
+            db = opened()
+        where = f"after epoch {number}\n{to_text(case.program)}"
+        assert db.epoch == number
+        compare(db, expected[number].facts, where)
+        compared += check_memories(db, expected[number], where)
+        assert db.verify().ok, db.verify()
+    db.close()
     check_files(store)
     return compared
 

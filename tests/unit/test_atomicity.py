@@ -11,7 +11,7 @@ import pytest
 
 import sempre
 from sempre.backends.local import LocalBackend
-from tests.engine import STRATEGIES, unhurried
+from tests.engine import STRATEGIES, UNHURRIED
 from tests.memories import everything
 
 # Two strata that recurse, a negation, a sum and a shortest path: every way of maintaining has its turn.
@@ -66,7 +66,7 @@ def stopping_at(call: int, error: type[BaseException]) -> Iterator[list[int]]:
 
 def filled(strategy: str) -> sempre.Database:
     """A database with counters: something was deleted already."""
-    db = sempre.Database(PROGRAM, strategy=strategy)
+    db = sempre.Database(PROGRAM, strategy=strategy, limits=UNHURRIED)
     db.apply(insert={"edge": [*EDGES, ("e", "a")]})
     db.apply(delete={"edge": [("e", "a")]})
     return db
@@ -75,7 +75,7 @@ def filled(strategy: str) -> sempre.Database:
 @pytest.mark.parametrize("error", [Stopped, KeyboardInterrupt])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_an_epoch_stopped_anywhere_leaves_the_last_one(strategy: str, error: type[BaseException]) -> None:
-    with unhurried(), filled(strategy) as db, filled(strategy) as other:
+    with filled(strategy) as db, filled(strategy) as other:
         before, epoch = everything(db), db.epoch
         other.apply(**CHANGE)
         expected, call = everything(other), 0
@@ -99,7 +99,7 @@ def test_an_epoch_stopped_anywhere_leaves_the_last_one(strategy: str, error: typ
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_an_interrupted_start_can_be_repeated(strategy: str) -> None:
-    with unhurried(), sempre.Database(PROGRAM, strategy=strategy) as db:
+    with sempre.Database(PROGRAM, strategy=strategy, limits=UNHURRIED) as db:
         with stopping_at(4, KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
             db.apply(insert={"edge": EDGES})
         db.apply(insert={"edge": EDGES})
@@ -110,7 +110,7 @@ def test_an_interrupted_start_can_be_repeated(strategy: str) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_functor_that_fails_undoes_its_epoch(strategy: str) -> None:
-    with unhurried(), sempre.Database(RATIO, strategy=strategy) as db:
+    with sempre.Database(RATIO, strategy=strategy, limits=UNHURRIED) as db:
         db.apply(insert={"part": [("a", 4, 2), ("b", 9, 3)]})
         db.apply(delete={"part": [("b", 9, 3)]})
         before = everything(db)
@@ -160,7 +160,7 @@ share(x, q / d) :- share(x, q), part(x, _, d), !zero(d).
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_holds_neither_before_nor_after_is_not_computed(strategy: str) -> None:
     """An update compares two states; a division that neither of them asks for must not fail."""
-    with unhurried(), sempre.Database(GUARDED, strategy=strategy) as db:
+    with sempre.Database(GUARDED, strategy=strategy, limits=UNHURRIED) as db:
         db.apply(insert={"part": [("a", 4, 2), ("b", 9, 3)], "zero": [(7,)]})
         db.apply(insert={"part": [("a", 1, 0)], "zero": [(0,)]}, delete={"zero": [(7,)]})
         assert db.verify().ok

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sempre
-from tests.engine import STRATEGIES, unhurried
+from tests.engine import STRATEGIES, UNHURRIED
 from tests.inside import engine_of
 
 REACH = """
@@ -25,7 +25,7 @@ lonely(x) :- edge(x, _), !reach(x, x).
 
 @pytest.fixture(params=STRATEGIES)
 def db(request: pytest.FixtureRequest) -> Iterator[sempre.Database]:
-    with unhurried(), sempre.Database(REACH, strategy=request.param) as db:
+    with sempre.Database(REACH, strategy=request.param, limits=UNHURRIED) as db:
         db.apply(insert={"edge": [(1, 2), (2, 3)]})
         yield db
 

@@ -24,6 +24,7 @@ LAYERS = (  # top first; names in one row are independent of each other
     "analysis",
     "lang sizes",
     "kernel diagnostics catalog unsplit",
+    "limits",
 )
 RANK = {name: depth for depth, row in enumerate(LAYERS) for name in row.split()}
 

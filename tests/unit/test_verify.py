@@ -15,7 +15,7 @@ from sempre.kernel.trace import RowSet
 from sempre.maintain.dredc import Counters
 from sempre.maintain.iterations import Level, Levels
 from sempre.maintain.sequence import SortedSource
-from tests.engine import FORGETTING, STRATEGIES, unhurried
+from tests.engine import FORGETTING, STRATEGIES, UNHURRIED
 
 REACH = """
 .decl edge(x: symbol, y: symbol)
@@ -35,11 +35,10 @@ def databases() -> Iterator[Make]:
     opened: list[sempre.Database] = []
 
     def make(strategy: str) -> sempre.Database:
-        db = sempre.Database(REACH, strategy=strategy, modules="off")
+        db = sempre.Database(REACH, strategy=strategy, modules="off", limits=UNHURRIED)
         opened.append(db)
-        with unhurried():
-            db.apply(insert={"edge": EDGES})
-            db.apply(delete={"edge": [("c", "d")]})
+        db.apply(insert={"edge": EDGES})
+        db.apply(delete={"edge": [("c", "d")]})
         return db
 
     yield make

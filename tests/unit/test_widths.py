@@ -9,7 +9,7 @@ from sempre.backends import walk_code
 from sempre.backends.ordering import Ordering
 from sempre.kernel import compiled
 from sempre.kernel.join import distinct
-from sempre.maintain import seminaive, update
+from sempre.limits import Limits
 from sempre.network.node import Message
 from sempre.network.wire import WireError, encode
 from tests.inside import engine_of
@@ -32,16 +32,16 @@ def ring(count: int, columns: int = 1) -> str:
 
 
 @pytest.fixture
-def walking(monkeypatch: pytest.MonkeyPatch) -> None:
+def walking() -> Limits:
+    """Walks from the first round on."""
     compiled.load(wait=True)
-    for module in (seminaive, update):
-        monkeypatch.setattr(module, "WALK_AFTER", 0)
+    return Limits(walk_after=0)
 
 
 @pytest.mark.parametrize("strategy", ["recompute", "dredc"])
 @pytest.mark.parametrize("count", [127, 128, 129, 257])
-def test_a_walk_through_many_relations(count: int, strategy: str, walking: None) -> None:
-    with sempre.Database(ring(count), strategy=strategy) as db:
+def test_a_walk_through_many_relations(count: int, strategy: str, walking: Limits) -> None:
+    with sempre.Database(ring(count), strategy=strategy, limits=walking) as db:
         db.apply(insert={"r0": [(1,), (2,)]})
         assert {len(db[f"r{at}"]) for at in range(count)} == {2}
         db.apply(delete={"r0": [(1,)]})
@@ -51,7 +51,7 @@ def test_a_walk_through_many_relations(count: int, strategy: str, walking: None)
 
 
 @pytest.mark.parametrize("columns", [3, 30])
-def test_a_walk_with_many_variables(columns: int, walking: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_walk_with_many_variables(columns: int, walking: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slots are as many as the largest plan needs, however many names all plans have together."""
     made = []
     original = walk_code._WalkWriter.plan
@@ -62,7 +62,7 @@ def test_a_walk_with_many_variables(columns: int, walking: None, monkeypatch: py
         return found
 
     monkeypatch.setattr(walk_code._WalkWriter, "plan", plan)
-    with sempre.Database(ring(70, columns), strategy="recompute") as db:
+    with sempre.Database(ring(70, columns), strategy="recompute", limits=walking) as db:
         db.apply(insert={"r0": [tuple(c % 2 for c in range(columns))]})
         assert {len(db[f"r{at}"]) for at in range(70)} == {1}
     assert max(made) == columns

@@ -20,8 +20,8 @@ from sempre.active.timeline import Phases, Timeline, one_phase
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import InternalError
 from sempre.engine import EpochResult, Pending, Progress, Snapshot, StratumReport
+from sempre.kernel.capacity import CapacityError
 from sempre.kernel.functors import Fault
-from sempre.kernel.limits import Limit
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change
 from sempre.plan.backend import CycleBackend, Rows, Version
@@ -84,7 +84,7 @@ class _Reporting:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Endless):
             raise report(self._engine.program, self._engine.decoder, error) from None
-        if isinstance(error, Fault | Limit):
+        if isinstance(error, Fault | CapacityError):
             with limit_errors(self._engine.program, self._engine.program.rules):
                 raise error
 

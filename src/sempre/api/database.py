@@ -23,6 +23,7 @@ from sempre.backends.local import unsealed
 from sempre.diagnostics import StateError
 from sempre.engine import Progress
 from sempre.lang.parser import parse_atom
+from sempre.limits import DEFAULTS, Limits
 from sempre.results import Decoder
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Database(Epochs):
         Open an earlier epoch of the store, to be read only.
     migrate
         Bring a store that was written with another program over to this one, as a new epoch.
+    limits
+        Thresholds that decide how work is done, never what comes out, for tests: see `sempre.limits`.
     """
 
     def __init__(
@@ -77,12 +80,13 @@ class Database(Epochs):
         progress: Callable[[Progress], None] | None = None,
         epoch: int | None = None,
         migrate: bool = False,
+        limits: Limits = DEFAULTS,
     ) -> None:
         check_options(strategy, place, semantics)
         check_amounts(threads, workers, memory)
         check_store(store, epoch, migrate)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
-        options = Options(strategy, modules, place, threads, memory, cycles, progress)
+        options = Options(strategy, modules, place, threads, memory, cycles, progress, limits)
         super().__init__(program.under(semantics), spark, options)
         self._streams: list[Maintenance] = []
         if store is not None:

@@ -50,7 +50,7 @@ class Epochs:
         is_active = program.checked.semantics == "active"
         parts = modularize(program.checked, usable_modules(options.modules, is_active, options.place))
         checked = parts.program
-        self._backend = LocalBackend(checked, options.threads)
+        self._backend = LocalBackend(checked, options.threads, options.limits)
         self._decoder = Decoder(self._backend.values, checked.types)
         self._engine: Engine | ActiveEngine
         self._session: Session | None = None

@@ -12,6 +12,7 @@ from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, StateError
 from sempre.engine import Progress
+from sempre.limits import DEFAULTS, Limits
 from sempre.maintain.strategy_names import STRATEGY_NAMES
 from sempre.modules.find import Modular, wanted_kinds
 from sempre.places import Places
@@ -35,10 +36,11 @@ class Options:
     memory: str | int | None
     cycles: int | None = None
     progress: Callable[[Progress], None] | None = None
+    limits: Limits = DEFAULTS
 
     def to_open(self) -> dict[str, Any]:
         """Those that another state of the same database is opened with."""
-        return {name: getattr(self, name) for name in ("strategy", "modules", "place", "threads", "memory")}
+        return {name: getattr(self, name) for name in ("strategy", "modules", "place", "threads", "memory", "limits")}
 
 
 def check_options(strategy: str, place: str, semantics: str | None) -> None:
@@ -112,7 +114,7 @@ def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBac
         return None
     from sempre.spark.cluster.spark_backend import SparkBackend
 
-    return SparkBackend(checked, spark, driver.values)
+    return SparkBackend(checked, spark, driver.values, driver.limits)
 
 
 def places_of(

@@ -11,6 +11,7 @@ from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.engine import Engine
 from sempre.lang.parser import parse
+from sempre.limits import DEFAULTS, Limits
 from sempre.maintain.strategy import difference
 from sempre.storage.differences import Differences, differences, stored_alike
 from sempre.storage.digests import program_digest
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from sempre.api.program import Program
 
 
-def as_store(place: Any) -> Store:
+def as_store(place: Any, limits: Limits = DEFAULTS) -> Store:
     """The store at a place, or the one that was given."""
-    return place if isinstance(place, Store) else Store(place)
+    return place if isinstance(place, Store) else Store(place, limits=limits)
 
 
 def stored_text(place: Any, epoch: int | None = None) -> tuple[str, str]:
@@ -53,7 +54,7 @@ def program_differences(store: Store, program: Program, epoch: int | None = None
 def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> Keeper:
     """Give a database the state of a store, and let its epochs go there."""
     engine = database._stratified("a store")
-    store = as_store(place)
+    store = as_store(place, database._options.limits)
     if epoch is not None:
         store.require()
     backend, cluster = database._backend, database._cluster

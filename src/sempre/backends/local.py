@@ -42,6 +42,7 @@ from sempre.kernel.layout import (
 from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import ExcludedRows, Order, RowSet, Trace, TraceView
 from sempre.kernel.values import Values
+from sempre.limits import DEFAULTS, Limits
 from sempre.plan.backend import (
     DRIVER,
     ChainOf,
@@ -59,10 +60,6 @@ from sempre.plan.backend import (
 from sempre.plan.domains import domains
 from sempre.plan.faults import located
 from sempre.plan.ops import Distinct, Either, Neighbors, Plan, Probe, Step
-
-# Rows of the first step that one task takes; below PARALLEL_ROWS a second thread costs more than it saves.
-SLICE_ROWS = 1 << 15
-PARALLEL_ROWS = 1 << 15
 
 
 @dataclass(slots=True)
@@ -87,8 +84,9 @@ class LocalBackend:
 
     place = DRIVER
 
-    def __init__(self, program: CheckedProgram, threads: int | None = None) -> None:
+    def __init__(self, program: CheckedProgram, threads: int | None = None, limits: Limits = DEFAULTS) -> None:
         self.program = program
+        self.limits = limits
         self.values = Values()
         self.threads = threads or os.cpu_count() or 1
         self._pool: ThreadPoolExecutor | None = None
@@ -261,7 +259,7 @@ class LocalBackend:
         return view if without is None or not len(without) else view.without(without)
 
     def statistics(self, state: Mapping[str, Trace]) -> TraceStatistics:
-        return TraceStatistics(state)
+        return TraceStatistics(state, self.limits)
 
     # -------------------------------------------------------------------------------------------------- plans
 
@@ -272,13 +270,16 @@ class LocalBackend:
             scans = False  # it has to see all of the first step at once
         if not scans:
             return CompiledPlan(
-                plan, None, Pipeline(plan.steps, self.values, on_piece=self._look), _multiplies(plan.steps)
+                plan,
+                None,
+                Pipeline(plan.steps, self.values, self.limits.piece_rows, on_piece=self._look),
+                _multiplies(plan.steps),
             )
         first = plan.steps[0]
         assert isinstance(first, Probe)
         rest = plan.steps[1:]
-        pipeline = Pipeline(rest, self.values, on_piece=self._look)
-        return CompiledPlan(plan, Scan(first, self.values), pipeline, _multiplies(rest))
+        pipeline = Pipeline(rest, self.values, self.limits.piece_rows, on_piece=self._look)
+        return CompiledPlan(plan, Scan(first, self.values, self.limits.piece_rows), pipeline, _multiplies(rest))
 
     def watch(self, look: Callable[[], None] | None) -> None:
         """Have `look` called between the slices of what plans read, and the pieces of large joins."""
@@ -538,8 +539,8 @@ class LocalBackend:
     ) -> None:
         assert prepared.scan is not None
         view = view_of(views, prepared.scan.key)
-        slices = prepared.scan.slices(view, SLICE_ROWS, counted)
-        if self.threads == 1 or len(view) < PARALLEL_ROWS:
+        slices = prepared.scan.slices(view, self.limits.slice_rows, counted)
+        if self.threads == 1 or len(view) < self.limits.parallel_rows:
             for rows in slices:
                 self._look()
                 prepared.pipeline.run(rows, views, sink)
@@ -587,13 +588,11 @@ def _fits(arg: Expr, rows: Bindings, field: Field, column: Column) -> bool:
     return not column.size or field.holds(int(column.min()), int(column.max()))
 
 
-SAMPLE_ROWS = 4096
-
-
 class TraceStatistics:
     """Sizes, and numbers of distinct values estimated from a sample."""
 
-    def __init__(self, state: Mapping[str, Trace]) -> None:
+    def __init__(self, state: Mapping[str, Trace], limits: Limits) -> None:
+        self.limits = limits
         self._state = state
         self._distinct: dict[tuple[str, int], int] = {}
 
@@ -603,16 +602,16 @@ class TraceStatistics:
     def distinct(self, relation: str, column: int) -> int:
         key = (relation, column)
         if key not in self._distinct:
-            self._distinct[key] = _distinct_values(self._state[relation], column)
+            self._distinct[key] = _distinct_values(self._state[relation], column, self.limits.sample_rows)
         return self._distinct[key]
 
 
-def _distinct_values(trace: Trace, column: int) -> int:
+def _distinct_values(trace: Trace, column: int, sample_rows: int) -> int:
     """Distinct values of a column: exact for small traces, else the GEE estimate from a sample."""
     run = max(trace.orders[trace.own], key=lambda run: run.size, default=None)
     if run is None or not run.size:
         return 1
-    step = max(1, run.size // SAMPLE_ROWS)
+    step = max(1, run.size // sample_rows)
     sample = trace.packing.unpack(np.ascontiguousarray(run.keys[::step]), column)
     _, counts = join.tally(sample.copy())
     once = int((counts == 1).sum())

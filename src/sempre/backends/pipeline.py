@@ -38,9 +38,6 @@ from sempre.plan.ops import (
 
 Views: TypeAlias = Mapping[tuple[str, Read], TraceView | Tally]  # a tally for `Read.RANK`, a view for all else
 
-# A join that would yield more rows than this is split.
-PIECE_ROWS = 1 << 17
-
 
 def view_of(views: Views, key: tuple[str, Read]) -> TraceView:
     """What is read by this name: all but ranks."""
@@ -119,19 +116,22 @@ def compute(values: Values, expr: Expr, rows: Bindings) -> Column:
 
 
 class Pipeline:
-    """The compiled steps of a plan, or of a nested body."""
+    """The compiled steps of a plan, or of a nested body; a join that would give more than `piece_rows` is split."""
 
     def __init__(
         self,
         steps: Sequence[Step],
         values: Values,
+        piece_rows: int,
         carried: frozenset[str] = frozenset(),
         on_piece: Callable[[], None] | None = None,
     ) -> None:
         self._on_piece = on_piece
         choice = steps[-1] if steps and isinstance(steps[-1], Either) else None
-        self._runners = [_compile(step, values, carried) for step in (steps if choice is None else steps[:-1])]
-        self._choice = None if choice is None else _Choice(choice, values, carried, on_piece)
+        self._runners = [
+            _compile(step, values, piece_rows, carried) for step in (steps if choice is None else steps[:-1])
+        ]
+        self._choice = None if choice is None else _Choice(choice, values, piece_rows, carried, on_piece)
 
     def run(self, rows: Bindings, views: Views, sink: Sink, start: int = 0) -> None:
         """Send what the steps make of `rows` to `sink`, from step `start` on."""
@@ -156,11 +156,18 @@ class _Choice:
     """Several ways to go on, of which every row takes the one whose first lookup finds least."""
 
     def __init__(
-        self, step: Either, values: Values, carried: frozenset[str], on_piece: Callable[[], None] | None
+        self,
+        step: Either,
+        values: Values,
+        piece_rows: int,
+        carried: frozenset[str],
+        on_piece: Callable[[], None] | None,
     ) -> None:
         firsts = [steps[0] for steps in step.options]
-        self._firsts = [_ProbeRunner(first, values, carried) for first in firsts if isinstance(first, Probe)]
-        self._options = [Pipeline(steps, values, carried, on_piece) for steps in step.options]
+        self._firsts = [
+            _ProbeRunner(first, values, piece_rows, carried) for first in firsts if isinstance(first, Probe)
+        ]
+        self._options = [Pipeline(steps, values, piece_rows, carried, on_piece) for steps in step.options]
 
     def run(self, rows: Bindings, views: Views, sink: Sink) -> None:
         """Send what the ways make of `rows` to `sink`."""
@@ -170,10 +177,10 @@ class _Choice:
             option.run(rows.keep(best == number, every), views, sink)
 
 
-def _compile(step: Step, values: Values, carried: frozenset[str]) -> Runner:
+def _compile(step: Step, values: Values, piece_rows: int, carried: frozenset[str]) -> Runner:
     live = step.live | carried
     if isinstance(step, Probe):
-        return _ProbeRunner(step, values, live)
+        return _ProbeRunner(step, values, piece_rows, live)
     if isinstance(step, Filter):
         test = step.test
 
@@ -187,7 +194,7 @@ def _compile(step: Step, values: Values, carried: frozenset[str]) -> Runner:
     if isinstance(step, TakeApart):
         return _take_apart(step, values, live)
     if isinstance(step, Absent):
-        return _absent(step, values, carried)
+        return _absent(step, values, piece_rows, carried)
     if isinstance(step, Distinct):
         return _distinct
     if isinstance(step, RankOf):
@@ -195,7 +202,7 @@ def _compile(step: Step, values: Values, carried: frozenset[str]) -> Runner:
     if isinstance(step, LowerRank):
         return _lower(step, values, live)
     assert isinstance(step, Reduce), "a choice is the last step of a pipeline"
-    return _reduce(step, values, carried)
+    return _reduce(step, values, piece_rows, carried)
 
 
 def _assign(step: Assign, values: Values) -> Runner:
@@ -239,7 +246,8 @@ def _take_apart(step: TakeApart, values: Values, live: frozenset[str]) -> Runner
 class _ProbeRunner:
     """Join with one version of a relation through an index."""
 
-    def __init__(self, step: Probe, values: Values, live: frozenset[str]) -> None:
+    def __init__(self, step: Probe, values: Values, piece_rows: int, live: frozenset[str]) -> None:
+        self._piece_rows = piece_rows
         self._key = (step.relation, step.read)
         self._order = step.order
         self._lookup = step.lookup
@@ -342,8 +350,8 @@ class _ProbeRunner:
         total = sum(int(stops.sum()) - int(starts.sum()) for _, starts, stops in spans)
         if not total:
             return None
-        if total > PIECE_ROWS and rows.size > 1:
-            return list(_pieces(rows, at, spans))
+        if total > self._piece_rows and rows.size > 1:
+            return list(_pieces(rows, at, spans, self._piece_rows))
         found_rows, found_keys = _expand(spans)
         if trace.dead is not None:
             excluded = (*excluded, trace.dead)
@@ -372,10 +380,10 @@ class _ProbeRunner:
 class Scan:
     """The first step of a plan when it reads a whole version: everything in it, slice by slice."""
 
-    def __init__(self, step: Probe, values: Values) -> None:
+    def __init__(self, step: Probe, values: Values, piece_rows: int) -> None:
         self.key = (step.relation, step.read)
         self._order = step.order
-        self._join = _ProbeRunner(step, values, step.live)
+        self._join = _ProbeRunner(step, values, piece_rows, step.live)
 
     def slices(self, view: TraceView, slice_rows: int, counted: bool) -> Iterator[Bindings]:
         """Bindings of at most `slice_rows` rows each."""
@@ -421,8 +429,10 @@ def _expand(spans: list[tuple[Run, join.Rows, join.Rows]]) -> tuple[join.Rows, K
     return np.concatenate(rows_of), np.concatenate(keys_of)
 
 
-def _pieces(rows: Bindings, at: join.Rows | None, spans: list[tuple[Run, join.Rows, join.Rows]]) -> Iterator[Bindings]:
-    """The rows in stretches that each join to about `PIECE_ROWS` rows."""
+def _pieces(
+    rows: Bindings, at: join.Rows | None, spans: list[tuple[Run, join.Rows, join.Rows]], piece_rows: int
+) -> Iterator[Bindings]:
+    """The rows in stretches that each join to about `piece_rows` rows."""
     hits = np.zeros(rows.size, np.int64)
     for _, starts, stops in spans:
         if at is None:
@@ -433,7 +443,7 @@ def _pieces(rows: Bindings, at: join.Rows | None, spans: list[tuple[Run, join.Ro
     start = 0
     while start < rows.size:
         before = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(ends.searchsorted(before + PIECE_ROWS, side="right")))
+        stop = max(start + 1, int(ends.searchsorted(before + piece_rows, side="right")))
         yield rows.piece(start, stop)
         start = stop
 
@@ -475,7 +485,9 @@ def _unchanged(steps: Sequence[Step], views: Views) -> bool:
 class _Nested:
     """A nested body: which rows it finds something for."""
 
-    def __init__(self, literal: Not | Fold, steps: tuple[Step, ...], values: Values, carried: frozenset[str]) -> None:
+    def __init__(
+        self, literal: Not | Fold, steps: tuple[Step, ...], values: Values, piece_rows: int, carried: frozenset[str]
+    ) -> None:
         self._shared = [var.name for var in literal.shared]
         self._values = values
         self._row_name = _row_name(carried)
@@ -484,8 +496,8 @@ class _Nested:
         if len(steps) == 1 and isinstance(steps[0], Probe) and not steps[0].same:
             # One atom: counting what an index has is enough.
             self._probe = steps[0]
-            self._runner = _ProbeRunner(self._probe, values, carried)
-        self._pipeline = Pipeline(steps, values, frozenset((self._row_name,)))
+            self._runner = _ProbeRunner(self._probe, values, piece_rows, carried)
+        self._pipeline = Pipeline(steps, values, piece_rows, frozenset((self._row_name,)))
 
     def found(self, rows: Bindings, views: Views) -> join.Mask:
         """For which rows the body has a solution."""
@@ -519,10 +531,10 @@ class _Nested:
         return groups, terms
 
 
-def _absent(step: Absent, values: Values, carried: frozenset[str]) -> Runner:
+def _absent(step: Absent, values: Values, piece_rows: int, carried: frozenset[str]) -> Runner:
     live = step.live | carried
-    here = _Nested(step.literal, step.steps, values, carried)
-    there = _Nested(step.literal, step.steps_there, values, carried) if step.steps_there else None
+    here = _Nested(step.literal, step.steps, values, piece_rows, carried)
+    there = _Nested(step.literal, step.steps_there, values, piece_rows, carried) if step.steps_there else None
 
     def absent(rows: Bindings, views: Views) -> Bindings:
         if there is None or _unchanged(step.steps_there, views):
@@ -538,11 +550,11 @@ def _absent(step: Absent, values: Values, carried: frozenset[str]) -> Runner:
     return absent
 
 
-def _reduce(step: Reduce, values: Values, carried: frozenset[str]) -> Runner:
+def _reduce(step: Reduce, values: Values, piece_rows: int, carried: frozenset[str]) -> Runner:
     literal = step.literal
     live, result = step.live | carried, literal.result.name
-    here = _Nested(literal, step.steps, values, carried)
-    there = _Nested(literal, step.steps_there, values, carried) if step.steps_there else None
+    here = _Nested(literal, step.steps, values, piece_rows, carried)
+    there = _Nested(literal, step.steps_there, values, piece_rows, carried) if step.steps_there else None
 
     def results(nested: _Nested, rows: Bindings, views: Views) -> tuple[join.Mask, Column]:
         groups, terms = nested.solutions(rows, views, literal.expr)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sempre.kernel import compiled
+from sempre.kernel.capacity import uncountable
 from sempre.kernel.layout import INT64_MAX, INT64_MIN, Column, Keys
-from sempre.kernel.limits import uncountable
 
 Rows: TypeAlias = NDArray[np.intp]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -49,14 +49,14 @@ def consolidate(keys: Keys, weights: Weights) -> tuple[Keys, Weights]:
 
 
 def added(weights: Weights, starts: Rows) -> Weights:
-    """The sum of every stretch that begins at one of `starts`; raises `Limit` where one does not fit."""
+    """The sum of every stretch that begins at one of `starts`; raises `CapacityError` where one does not fit."""
     if magnitude(weights) * weights.size <= INT64_MAX:
         return np.asarray(np.add.reduceat(weights, starts, dtype=np.int64))
     return _exact(np.add.reduceat(weights.astype(object), starts))
 
 
 def multiplied(weights: Weights, times: Column) -> Weights:
-    """Weights, each a number of times; raises `Limit` where one does not fit."""
+    """Weights, each a number of times; raises `CapacityError` where one does not fit."""
     if magnitude(weights) * magnitude(times) <= INT64_MAX:
         return weights * times
     return _exact(weights.astype(object) * times.astype(object))

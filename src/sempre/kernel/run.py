@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sempre.kernel import compiled
+from sempre.kernel.capacity import MOST_DIRECTORY_KEYS
 from sempre.kernel.join import Mask, Rows
 from sempre.kernel.layout import INT64_MAX, Keys
-from sempre.kernel.limits import MOST_DIRECTORY_KEYS
 
 # Keys per bucket of the directory, as a power of two.
 BUCKET_BITS = 2

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from sempre.analysis.model import Stratum
-from sempre.kernel.limits import Limit
+from sempre.kernel.capacity import CapacityError
 from sempre.maintain.dredc import DRedC
 from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, described
 from sempre.maintain.modular import PartitionedMemory, is_certain
@@ -27,30 +27,6 @@ from sempre.maintain.ranked import Ranked, ranks_of
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.strategy import Abandoned, Outcome, Strategy, Work, as_update
 from sempre.plan.ops import relations_of
-
-# A change of more than this share of what a stratum reads, and of more rows than these, is not worth maintaining.
-CHANGE_SHARE = 0.1
-CHANGE_FEW = 1_000
-# Nor one that affects more than this many times the stratum's own facts, once it affects a good number.
-AFFECTED_SHARE = 1.0
-AFFECTED_FEW = 10_000
-# An update is given up when it has taken this share of the last run from scratch, and longer than a moment; one whose
-# rounds shrink may take somewhat longer, and one that is known to take longer, as long as that and a little more.
-TIME_SHARE = 0.3
-TIME_MOMENT = 0.05
-SHRINKING_SHARE = 1.5
-EXPECTED_SLACK = 1.3
-# What is known of changes holds for those of less than so many times the rows.
-SIMILAR = 3.0
-# It is given up before, once it has taken this part of its time, if it seems that it will take longer than a run.
-EARLY_SHARE = 0.25
-# A change that is expected to take longer than this share of a run from scratch is not tried.
-EXPECTED_SHARE = 0.8
-# What was learned loses this share each time it is followed untried.
-FADING = 0.7
-# A stratum that took more rounds than this has long chains.
-MANY_ROUNDS = 100
-
 
 MODULAR = f"{DRedC.name} with modules"
 
@@ -123,10 +99,10 @@ class ChosenStrategy:
         ways = {**self.ways, self.way: (self.ways.get(self.way, seconds) + seconds) / 2}
         return replace(self, costs={**self.costs, kind: cost}, ways=ways, since=self.since + seconds)
 
-    def faded(self, kind: str) -> ChosenStrategy:
-        """With less trust in what is known of a kind of change."""
+    def faded(self, kind: str, share: float) -> ChosenStrategy:
+        """With so much less trust in what is known of a kind of change."""
         cost = self.costs[kind]
-        return replace(self, costs={**self.costs, kind: replace(cost, seconds=cost.seconds * FADING)})
+        return replace(self, costs={**self.costs, kind: replace(cost, seconds=cost.seconds * share)})
 
 
 class Auto:
@@ -140,10 +116,10 @@ class Auto:
         modules = () if before is not None and _avoids_modules(before) else work.modules.get(stratum.index, ())
         try:
             outcome, fixpoint = materialize_with(work, stratum, modules=modules, counting=True)
-        except Limit:  # numbers that do not fit
+        except CapacityError:  # numbers that do not fit
             outcome, fixpoint = materialize_with(work, stratum, modules=modules)
         modular = isinstance(outcome.memory, PartitionedMemory) and bool(outcome.memory.modules)
-        counts = modular or fixpoint.walked or fixpoint.rounds > MANY_ROUNDS
+        counts = modular or fixpoint.walked or fixpoint.rounds > work.backend.limits.many_rounds
         strategy: Strategy = DRedC() if counts else Ranked()
         memory: Memory | None = outcome.memory if counts else ranks_of(work, stratum, fixpoint)
         chosen = ChosenStrategy(strategy, memory, time.perf_counter() - started)
@@ -156,6 +132,7 @@ class Auto:
             # Nothing but closures: whatever the change, following it costs less than comparing two whole results.
             outcome = memory.strategy.update(work, stratum, memory.memory)
             return replace(outcome, memory=replace(memory, memory=outcome.memory), how=memory.strategy.name)
+        limits = work.backend.limits
         change = change_of(work, stratum)
         if (
             memory.memory is None
@@ -167,19 +144,20 @@ class Auto:
         if MODULAR in memory.ways and memory.way == MODULAR and _avoids_modules(memory):
             reason = f"updates with modules have taken {memory.since:.2f} s, as much as a run from scratch"
             return self._again(work, stratum, memory, reason)
-        if change.rows > CHANGE_SHARE * change.read and change.rows > CHANGE_FEW:
+        if change.rows > limits.change_share * change.read and change.rows > limits.change_rows:
             reason = f"the change has {change.rows:,} rows and the stratum reads {change.read:,}"
             return self._again(work, stratum, memory, reason)
         cost = memory.costs.get(change.kind)
         expected = 0.0 if cost is None else cost.of(change.rows)
-        if expected > max(EXPECTED_SHARE * memory.full_seconds, TIME_MOMENT) and TIME_SHARE < 1:
+        if expected > max(limits.expected_share * memory.full_seconds, limits.time_moment):
             reason = (
                 f"{change.rows:,} changed rows ({change.kind}) are expected to take {expected:.2f} s, "
                 f"and a run from scratch takes {memory.full_seconds:.2f} s"
             )
-            return self._again(work, stratum, memory.faded(change.kind), reason)
-        known = cost is not None and change.rows < SIMILAR * cost.rows
-        allowed = min(EXPECTED_SLACK * expected, EXPECTED_SHARE * memory.full_seconds) if known else 0.0
+            return self._again(work, stratum, memory.faded(change.kind, limits.fading_share), reason)
+        known = cost is not None and change.rows < limits.similar_share * cost.rows
+        most = limits.expected_share * memory.full_seconds
+        allowed = min(limits.expected_slack * expected, most) if known else 0.0
         return self._maintain(work, stratum, memory, change, allowed)
 
     def _maintain(
@@ -192,7 +170,7 @@ class Auto:
         work.backend.watch(guard.look)
         try:
             outcome = memory.strategy.update(work, stratum, memory.memory)
-        except Limit as limit:
+        except CapacityError as limit:
             work.on_round = observe
             work.backend.watch(None)
             return self._again(work, stratum, memory, str(limit))
@@ -261,13 +239,14 @@ class _Guard:
 
     def __init__(self, work: Work, size: int, full_seconds: float, allowed: float) -> None:
         self._observe = work.on_round
+        self._limits = limits = work.backend.limits
         self._size = size
         self._full_seconds = full_seconds
         # The clock starts with the first round: maps made before it are for the epochs to come too, if they do not
         # take longer than a run.
         self._began = time.perf_counter()
         self._started: float | None = None
-        self._limit = max(TIME_SHARE * full_seconds, allowed, TIME_MOMENT)
+        self._limit = max(limits.time_share * full_seconds, allowed, limits.time_moment)
         self._fronts: list[int] = []
         self.affected = 0
 
@@ -283,14 +262,15 @@ class _Guard:
 
     def __call__(self, round_: int, facts: int) -> None:
         self._observe(round_, facts)
+        limits = self._limits
         self.affected += facts
         self._fronts.append(facts)
-        if self.affected > max(AFFECTED_FEW, AFFECTED_SHARE * self._size):
+        if self.affected > max(limits.affected_rows, limits.affected_share * self._size):
             raise Abandoned(f"{self.affected:,} facts affected, of {self._size:,}")
         self._started = self._started or time.perf_counter()
         self.look()
         spent, rest = self.spent, self._rest()
-        if spent > EARLY_SHARE * self._limit and spent * (1 + rest) > self._full_seconds:
+        if spent > limits.early_share * self._limit and spent * (1 + rest) > self._full_seconds:
             raise Abandoned(
                 f"{spent:.2f} s spent for {self.affected:,} facts and more to come, "
                 f"and a run from scratch takes {self._full_seconds:.2f} s"
@@ -298,10 +278,10 @@ class _Guard:
 
     def look(self) -> None:
         """Raises when the time is up."""
-        spent = self.spent
-        if self._started is None and self.prepared > max(TIME_SHARE / 0.3 * self._full_seconds, TIME_MOMENT):
+        spent, limits = self.spent, self._limits
+        if self._started is None and self.prepared > max(limits.prepare_share * self._full_seconds, limits.time_moment):
             raise Abandoned(f"{self.prepared:.2f} s for counters, and a run takes {self._full_seconds:.2f} s")
-        if spent > self._limit * (SHRINKING_SHARE if self._rest() < 0.5 else 1.0):
+        if spent > self._limit * (limits.shrinking_share if self._rest() < 0.5 else 1.0):
             raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {self._full_seconds:.2f} s")
 
     def _rest(self) -> float:

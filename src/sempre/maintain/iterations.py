@@ -31,9 +31,6 @@ from sempre.maintain.strategy import Abandoned, Change, Outcome, Work, as_update
 from sempre.plan.backend import Backend, Counted, Executable, Rows, Version, View
 from sempre.plan.ops import HEAD, Order, Pivot, Read
 
-# An update is given up for a run from scratch when it takes longer than this share of the last such run.
-SWITCH_SHARE = 0.2
-
 
 @dataclass(frozen=True, slots=True)
 class Level:
@@ -120,11 +117,12 @@ class ByIteration:
     def update(self, work: Work, stratum: Stratum, memory: Levels) -> Outcome:
         if not self._sparse:
             return _LevelUpdate(work, stratum, memory, False).run()
-        observe, started = work.on_round, time.perf_counter()
+        observe, started, limits = work.on_round, time.perf_counter(), work.backend.limits
+        allowed = max(limits.switch_share * memory.bootstrap_seconds, limits.time_moment)
 
         def guard(round_: int, facts: int) -> None:
             observe(round_, facts)
-            if time.perf_counter() - started > max(SWITCH_SHARE * memory.bootstrap_seconds, 0.05):
+            if time.perf_counter() - started > allowed:
                 raise Abandoned("the update took longer than a fifth of a run from scratch")
 
         work.on_round = guard

@@ -24,14 +24,8 @@ from sempre.analysis.model import Stratum
 from sempre.maintain.memory import Checks, UnstoredMemory
 from sempre.maintain.strategy import Change, Work, nonempty
 from sempre.modules.closing import Closing, ModuleMemory
-from sempre.modules.graph import MATRIX_NODES
 from sempre.modules.spec import Module
 from sempre.plan.backend import ModuleBackend, Rows, Tally, Version, View
-
-# A path module that closes more than it was asked for pays only if it is asked for at least one source in this many.
-FEW_SOURCES = 64
-# Bits that a round may sweep over where a closure shares its stratum: a quarter of a gigabyte.
-SWEPT_BITS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +254,7 @@ def _is_swept(work: Work, module: Module, start: Mapping[str, Version]) -> bool:
         return True
     statistics = work.backend.statistics({head: start[head]})
     values = max(statistics.distinct(head, column) for column in (0, 1))
-    return len(start[head]) * values <= SWEPT_BITS
+    return len(start[head]) * values <= work.backend.limits.swept_bits
 
 
 def _pays(work: Work, backend: ModuleBackend, module: Module, start: Mapping[str, Version]) -> bool:
@@ -270,13 +264,13 @@ def _pays(work: Work, backend: ModuleBackend, module: Module, start: Mapping[str
         for letter in module.letters
         if letter in start or letter in work.new
     }
-    statistics = backend.statistics(versions)
+    limits, statistics = backend.limits, backend.statistics(versions)
     values = max((statistics.distinct(letter, column) for letter in versions for column in (0, 1)), default=0)
     sources = max((statistics.distinct(head, 0) for head in module.heads if head in versions), default=0)
-    if values * module.paths.states > MATRIX_NODES:
+    if values * module.paths.states > limits.matrix_nodes:
         # The estimate may be several times too large, and without the module dense edges are what is worst.
         values = _counted_values(backend, versions.values())
-    return values * module.paths.states <= MATRIX_NODES and sources * FEW_SOURCES >= values
+    return values * module.paths.states <= limits.matrix_nodes and sources * limits.few_sources >= values
 
 
 def _counted_values(backend: ModuleBackend, versions: Iterable[Version]) -> int:

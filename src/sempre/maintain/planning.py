@@ -11,9 +11,6 @@ from sempre.plan.indexes import Orders
 from sempre.plan.ops import HEAD, Order, Pivot, Plan, Read, matches, nested_matches, probes
 from sempre.plan.planner import plan_rule
 
-# A plan is made again when some relation it reads grew or shrank by more than this factor.
-REPLAN_BITS = 3
-
 
 @dataclass(slots=True)
 class _Entry:
@@ -50,7 +47,7 @@ class Plans:
     def _ready(self, rule: NormalRule, pivot: Pivot | None, state: Mapping[str, Version]) -> _Entry:
         key = (rule.number, pivot)
         entry = self._entries.get(key)
-        if entry is not None and _alike(entry.sizes, entry.reads, state):
+        if entry is not None and _alike(entry.sizes, entry.reads, state, self._backend.limits.replan_bits):
             return entry
         aggregate = self._program.relations[rule.relation].aggregate
         plan = plan_rule(
@@ -84,10 +81,8 @@ def _sizes(reads: tuple[str, ...], state: Mapping[str, Version]) -> tuple[int, .
     return tuple(len(state[name]).bit_length() for name in reads)
 
 
-def _alike(sizes: tuple[int, ...], reads: tuple[str, ...], state: Mapping[str, Version]) -> bool:
-    return all(
-        abs(len(state[name]).bit_length() - bits) <= REPLAN_BITS for name, bits in zip(reads, sizes, strict=True)
-    )
+def _alike(sizes: tuple[int, ...], reads: tuple[str, ...], state: Mapping[str, Version], slack: int) -> bool:
+    return all(abs(len(state[name]).bit_length() - bits) <= slack for name, bits in zip(reads, sizes, strict=True))
 
 
 def pivots(rule: NormalRule, relations: Iterable[str]) -> list[Pivot]:

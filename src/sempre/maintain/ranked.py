@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from sempre.analysis.model import Stratum
-from sempre.kernel.limits import Limit
+from sempre.kernel.capacity import CapacityError
 from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, how_many
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.recompute import materialize_with
@@ -145,7 +145,7 @@ class Ranked:
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
         try:
             outcome, fixpoint = materialize_with(work, stratum, walking=False, counting=True)
-        except Limit:  # numbers that do not fit: none is allowed too
+        except CapacityError:  # numbers that do not fit: none is allowed too
             outcome, fixpoint = materialize_with(work, stratum, walking=False)
         memory = ranks_of(work, stratum, fixpoint)
         return Outcome(outcome.versions, outcome.changes, memory, outcome.rounds)
@@ -153,7 +153,7 @@ class Ranked:
     def update(self, work: Work, stratum: Stratum, memory: Ranks) -> Outcome:
         try:
             return self._update(work, stratum, memory)
-        except Limit:
+        except CapacityError:
             return as_update(work, stratum, self.bootstrap(work, stratum))
 
     def recall(self, standing: Callable[[], Work], stratum: Stratum) -> Memory | None:

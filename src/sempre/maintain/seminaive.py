@@ -13,21 +13,13 @@ from dataclasses import dataclass
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
 from sempre.maintain.modular import Exchange
-from sempre.maintain.planning import REPLAN_BITS, Plans, pivot_relation, pivots
+from sempre.maintain.planning import Plans, pivot_relation, pivots
 from sempre.maintain.states import ViewDict, read_alike, read_step
 from sempre.maintain.strategy import nonempty
 from sempre.plan.backend import Backend, Counted, Executable, Rows, Version
 from sempre.plan.ops import Order, Pivot, Read
 
 Round = Callable[[int, int], None]
-
-# After this many rounds, deltas of at most this many rows are followed row by row where that is possible.
-WALK_AFTER = 3
-WALK_FRONT = 512
-# Where so many facts were found already, it takes so many small rounds in a row: most have a short end, and a walk has
-# no rounds to rank facts by.
-WALK_FACTS = 1 << 16
-WALK_TAIL = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +65,7 @@ class Fixpoint:
         counting: bool = False,
     ) -> None:
         self._backend = backend
+        self._limits = backend.limits
         self._exchange = exchange
         # A walk goes through many rounds, in which modules would want their turn.
         self._walking = walking and not exchange
@@ -118,7 +111,12 @@ class Fixpoint:
 
     def _walk(self, old: dict[str, Version], delta: dict[str, Rows]) -> dict[str, Rows] | None:
         """Follow a small delta row by row, once rounds have been small for a while; adds to `old` what it found."""
-        if not self._walking or self.rounds < WALK_AFTER or self._keeps_best or not self._is_chain(old, delta):
+        if (
+            not self._walking
+            or self.rounds < self._limits.walk_after
+            or self._keeps_best
+            or not self._is_chain(old, delta)
+        ):
             return None
         plans = [executable for ready in self._ready.values() for _, executable in ready]
         present = {name: self._backend.view(version) for name, version in old.items()}
@@ -136,8 +134,9 @@ class Fixpoint:
 
     def _is_chain(self, old: Mapping[str, Version], delta: Mapping[str, Rows]) -> bool:
         """Whether rounds are small, and have been for a while."""
-        self._small = self._small + 1 if sum(map(len, delta.values())) <= WALK_FRONT else 0
-        return self._small > (WALK_TAIL if sum(map(len, old.values())) > WALK_FACTS else 0)
+        limits = self._limits
+        self._small = self._small + 1 if sum(map(len, delta.values())) <= limits.walk_front else 0
+        return self._small > (limits.walk_tail if sum(map(len, old.values())) > limits.walk_facts else 0)
 
     def _advance(self, old: dict[str, Version], delta: dict[str, Rows]) -> dict[str, Version]:
         """The versions with `delta`; rows that it replaces leave `old`, rows that do not improve leave `delta`."""
@@ -178,9 +177,10 @@ class Fixpoint:
 
     def _outgrown(self, old: Mapping[str, Version], delta: Mapping[str, Rows]) -> bool:
         """Whether some relation has changed so much in size that the plans should be looked at again."""
+        slack = self._limits.replan_bits
         for name, rows in delta.items():
             bits = (len(old[name]) + len(rows)).bit_length()
-            if abs(self._sizes.get(name, -REPLAN_BITS) - bits) >= REPLAN_BITS:
+            if abs(self._sizes.get(name, -slack) - bits) >= slack:
                 return True
         return False
 

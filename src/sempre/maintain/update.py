@@ -12,7 +12,6 @@ from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.memory import Memory
 from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
-from sempre.maintain.seminaive import WALK_AFTER, WALK_FRONT
 from sempre.maintain.states import LowerStrata, ViewDict, read_alike, read_step
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.plan.backend import Counted, Executable, Rows, Tally, Version, View, Walk
@@ -90,7 +89,10 @@ class StratumUpdate:
 
     def walk(self, front: Mapping[str, Rows], below: ViewDict, deleting: Mapping[str, Tally] | None) -> Walk | None:
         """A walk from the front, once rounds have been small for a while."""
-        if not self._walking or self.rounds < WALK_AFTER or sum(map(len, front.values())) > WALK_FRONT:
+        limits = self.backend.limits
+        if not self._walking or self.rounds < limits.walk_after:
+            return None
+        if sum(map(len, front.values())) > limits.walk_front:
             return None
         plans = [executable for _, _, executable in self._ready]
         if deleting is None:

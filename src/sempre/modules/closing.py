@@ -37,7 +37,7 @@ class Closing:
     def __init__(self, module: Module, backend: ModuleBackend) -> None:
         self.module = module
         self._backend = backend
-        self.graph = Graph(module)
+        self.graph = Graph(module, backend.limits.matrix_nodes)
         self.backbone: dict[str, Version] = {head: backend.empty(head) for head in module.heads}
         self.letters = module.letters
         # Whether overdeletion may have gone further than what is left proves.

@@ -13,17 +13,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sempre.kernel.capacity import check_nodes
 from sempre.kernel.graphs import HEAD_BITS, HEAD_MASK, Edges, Mask, Nodes, edges_of, reversed_edges
 from sempre.kernel.join import distinct
-from sempre.kernel.limits import check_nodes
 from sempre.kernel.reach import Components, Matrix, Pairs, Reach, Search
 from sempre.modules.spec import Automaton, Module, closure
 
 Column: TypeAlias = NDArray[np.int64]
 Facts: TypeAlias = tuple[Column, Column]
 
-# A matrix has a bit for every pair of nodes: this many take 128 MiB.
-MATRIX_NODES = 1 << 15
 # Numbers are looked up in a table when it needs at most this many slots a value.
 TABLE_SLOTS = 8
 
@@ -37,9 +35,10 @@ class FactBlocks:
 
 
 class Graph:
-    """The edges of one module and what they connect."""
+    """The edges of one module and what they connect; a matrix has at most `matrix_nodes`."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, matrix_nodes: int) -> None:
+        self._matrix_nodes = matrix_nodes
         self._paths = module.paths or closure(module.heads[0])
         self._undirected = module.paths is None
         self._reach: Reach = Components() if self._undirected else Matrix()
@@ -60,7 +59,7 @@ class Graph:
         if self._behind is not None:
             edges = self._behind.add(edges)
         size = len(self._numbers) * self._paths.states
-        if isinstance(self._reach, Matrix) and size > MATRIX_NODES:
+        if isinstance(self._reach, Matrix) and size > self._matrix_nodes:
             self._reach = Search(self._reach.edges)
         self._reach.grow(size)
         return self._facts(self._reach.add(edges)) if edges.size else {}

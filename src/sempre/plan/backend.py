@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sempre.analysis.model import Relation
+from sempre.limits import Limits
 from sempre.plan.ops import Neighbors, Order, Plan, Read
 from sempre.plan.planner import Statistics
 
@@ -333,6 +334,11 @@ class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
         ...
 
     @property
+    def limits(self) -> Limits:
+        """The thresholds of the database that the backend works for."""
+        ...
+
+    @property
     def instances(self) -> int:
         """How many rows of full bindings plans have found so far."""
         ...
@@ -443,7 +449,7 @@ class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
     ) -> CountedT:
         """The facts that the plans derive and that are not known, with the number of instances that derive each.
 
-        Raises `Limit` where a number does not fit.
+        Raises `CapacityError` where a number does not fit.
         """
         ...
 

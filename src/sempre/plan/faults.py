@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from sempre.analysis.model import CheckedProgram, NormalRule
 from sempre.diagnostics import DataError, Diagnostic
+from sempre.kernel.capacity import CapacityError
 from sempre.kernel.functors import Fault
-from sempre.kernel.limits import Limit
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def limit_errors(program: CheckedProgram, rules: Sequence[NormalRule]) -> Iterat
     try:
         with located(program, rules):
             yield
-    except Limit as limit:
+    except CapacityError as limit:
         raise DataError(_diagnostic(str(limit), rules, limit.hint), program.sources) from None
 
 

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 
 from sempre.analysis.model import Call, Compare, Const, Expr, Fold, Literal, Match, NormalRule, Not, Unpack, Var
 from sempre.kernel.functors import can_fail
+from sempre.limits import Limits
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import (
     HEAD,
@@ -36,8 +37,6 @@ from sempre.plan.ops import (
 )  # fmt: skip
 
 NOTHING: frozenset[str] = frozenset()
-# A relation with fewer rows than this is looked up without asking what another lookup would find.
-CHOICE_ROWS = 64
 
 
 # What the planner orders: literals of a rule, and what a kind of plan adds to them.
@@ -45,7 +44,10 @@ Goal: TypeAlias = Literal | RankOf | LowerRank
 
 
 class Statistics(Protocol):
-    """What the planner wants to know of the data."""
+    """What the planner wants to know of the data, and the thresholds it goes by."""
+
+    @property
+    def limits(self) -> Limits: ...
 
     def size(self, relation: str) -> int: ...
 
@@ -219,7 +221,7 @@ def _rival(
     picked = body[pick]
     if not isinstance(picked, Match) or not _fanout(picked, known, statistics):
         return None
-    if statistics.size(picked.relation) < CHOICE_ROWS:
+    if statistics.size(picked.relation) < statistics.limits.choice_rows:
         return None
 
     def can_be_looked_up(index: int) -> bool:

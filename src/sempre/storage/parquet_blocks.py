@@ -16,11 +16,7 @@ import numpy as np
 from sempre.files.arrays import bytes_to_arrow, to_arrow, to_numpy
 from sempre.kernel.join import Weights
 from sempre.kernel.layout import Column
-
-# Sets of fewer rows share a file.
-SHARED_ROWS = 4096
-# Rows that are read at once: small enough to stay in the processor's cache while they are put together.
-GROUP_ROWS = 1 << 18
+from sempre.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +48,12 @@ class Texts:
 Content = Block | Texts
 
 
-def is_shared(content: Content) -> bool:
+def is_shared(content: Content, limits: Limits) -> bool:
     """Whether a set is written into a log, with others."""
-    return len(content) < SHARED_ROWS or (isinstance(content, Block) and not content.columns)
+    return len(content) < limits.shared_rows or (isinstance(content, Block) and not content.columns)
 
 
-def _write(table: Any, integers: Sequence[str]) -> Any:
+def _write(table: Any, integers: Sequence[str], limits: Limits) -> Any:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -72,25 +68,25 @@ def _write(table: Any, integers: Sequence[str]) -> Any:
         use_dictionary=["set"] if "set" in table.column_names else False,
         column_encoding=encodings,
         write_statistics=["c0"] if "set" not in table.column_names and "c0" in table.column_names else False,
-        row_group_size=GROUP_ROWS,
+        row_group_size=limits.group_rows,
     )
     return sink.getvalue()
 
 
-def segment(content: Content) -> Any:
+def segment(content: Content, limits: Limits) -> Any:
     """One set as the bytes of a file."""
     import pyarrow as pa
 
     if isinstance(content, Texts):
-        return _write(pa.Table.from_arrays([bytes_to_arrow(content.texts, pa.large_binary())], ["text"]), ())
+        return _write(pa.Table.from_arrays([bytes_to_arrow(content.texts, pa.large_binary())], ["text"]), (), limits)
     data = {f"c{at}": column for at, column in enumerate(content.columns)}
     if content.weights is not None:
         data["weight"] = content.weights
     arrays = [to_arrow(column, pa.int64()) for column in data.values()]
-    return _write(pa.Table.from_arrays(arrays, list(data)), list(data))
+    return _write(pa.Table.from_arrays(arrays, list(data)), list(data), limits)
 
 
-def log(contents: Mapping[str, Content]) -> Any:
+def log(contents: Mapping[str, Content], limits: Limits) -> Any:
     """Several sets as the bytes of a file."""
     import pyarrow as pa
 
@@ -110,7 +106,7 @@ def log(contents: Mapping[str, Content]) -> Any:
             arrays |= {f"c{at}": to_arrow(column, pa.int64()) for at, column in enumerate(content.columns)}
         columns = [arrays[field.name] if field.name in arrays else pa.nulls(size, field.type) for field in schema]
         parts.append(pa.Table.from_arrays(columns, schema=schema))
-    return _write(pa.concat_tables(parts), integers)
+    return _write(pa.concat_tables(parts), integers, limits)
 
 
 class SegmentFile:
@@ -134,12 +130,15 @@ class SegmentFile:
         return [group for group in groups if spans[group] is None or spans[group].min <= first <= spans[group].max]
 
     def stretches(self, first: int | None = None) -> Iterator[Block]:
-        """The rows in blocks that are small enough to stay in the processor's cache.
+        """The rows in blocks as they were written: small enough to stay in the processor's cache.
 
         If `first` is given, those whose first column has that value are among them.
         """
         groups = self._groups(first)
-        for batch in self._file.iter_batches(GROUP_ROWS, row_groups=groups, use_threads=True) if groups else ():
+        if not groups:
+            return
+        rows = max(self._file.metadata.row_group(group).num_rows for group in groups)
+        for batch in self._file.iter_batches(max(1, rows), row_groups=groups, use_threads=True):
             arrays = {name: to_numpy(column) for name, column in zip(self._names, batch.columns, strict=True)}
             weights = arrays.pop("weight", None)
             yield Block(list(arrays.values()), weights, batch.num_rows)

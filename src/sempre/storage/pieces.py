@@ -10,12 +10,10 @@ import numpy as np
 
 from sempre.kernel import join
 from sempre.kernel.layout import EMPTY, fields_covering, packing
+from sempre.limits import Limits
 from sempre.storage.manifest import Piece, StoredFile
 from sempre.storage.parquet_blocks import Block, Content, SegmentFile, Texts, joined, read_log
 
-# Pieces of about the same size that become one, and how much "about" is, as a power of two.
-MERGED_PIECES = 8
-LEVEL_BITS = 3
 # Lists: one piece continues the other.
 LISTS = ("symbols", "records/")
 
@@ -113,14 +111,14 @@ class NewPiece:
         return sum(map(len, self.contents.values()))
 
 
-def pieces_due(rows: Sequence[int]) -> int:
+def pieces_due(rows: Sequence[int], limits: Limits) -> int:
     """How many of the last pieces, given by their numbers of rows, are to become one; 0 if none."""
-    levels = [number.bit_length() // LEVEL_BITS for number in rows]
+    levels = [number.bit_length() // limits.level_bits for number in rows]
     for wanted in sorted(set(levels), reverse=True):
         tail = 0
         while tail < len(levels) and levels[-1 - tail] <= wanted:
             tail += 1
-        if levels[len(levels) - tail :].count(wanted) >= MERGED_PIECES:
+        if levels[len(levels) - tail :].count(wanted) >= limits.merged_pieces:
             return tail
     return 0
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.files.locations import local_path
+from sempre.limits import DEFAULTS, Limits
 from sempre.storage.disk import Disk, checksum, checksum_of
 from sempre.storage.manifest import (
     FORMAT,
@@ -90,9 +91,12 @@ class Store:
         The directory. It need not be there yet.
     disk
         What writes; tests replace it.
+    limits
+        When sets share a file, and when pieces become one.
     """
 
-    def __init__(self, place: object, disk: Disk | None = None) -> None:
+    def __init__(self, place: object, disk: Disk | None = None, limits: Limits = DEFAULTS) -> None:
+        self.limits = limits
         given = store_path(place)
         self.name = str(given)  # as messages say it
         self.path = given.absolute()  # the process may go elsewhere, and the store does not
@@ -429,7 +433,7 @@ class Store:
     def _merged(self, manifest: Manifest, contents: Mapping[str, Content]) -> tuple[tuple[Piece, ...], NewPiece]:
         """The pieces that stay as they are, and the one to write: what is new, with pieces that are to be merged."""
         pieces, new = manifest.pieces, NewPiece(manifest.epoch, contents)
-        while (count := pieces_due([*(piece.rows for piece in pieces), new.rows])) > 1:
+        while (count := pieces_due([*(piece.rows for piece in pieces), new.rows], self.limits)) > 1:
             tail = pieces[1 - count :]
             new = NewPiece(tail[0].first, merged(tail, new.contents, self.read))
             pieces = pieces[: 1 - count]
@@ -495,15 +499,17 @@ class EpochDraft:
 
     def files(self, contents: Mapping[str, Content]) -> tuple[StoredFile, ...]:
         """Write sets; those that are small together, the others one by one."""
-        small = {name: content for name, content in contents.items() if len(content) and is_shared(content)}
-        large = {name: content for name, content in contents.items() if not is_shared(content)}
+        limits = self._store.limits
+        small = {name: content for name, content in contents.items() if len(content) and is_shared(content, limits)}
+        large = {name: content for name, content in contents.items() if not is_shared(content, limits)}
         files = []
         if small:
             holds = {name: len(content) for name, content in small.items()}
-            files.append(self._write(f"log/{self._name()}.parquet", log(small), holds))
+            files.append(self._write(f"log/{self._name()}.parquet", log(small, limits), holds))
         for name, content in large.items():
             slug = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
-            files.append(self._write(f"segments/{self._name()}.{slug}.parquet", segment(content), {name: len(content)}))
+            data = segment(content, limits)
+            files.append(self._write(f"segments/{self._name()}.{slug}.parquet", data, {name: len(content)}))
         return tuple(files)
 
     def table(self, source: Path, rows: int) -> tuple[str, StoredTable]:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import sempre
-from sempre.backends import local, pipeline
 from sempre.backends.local import LocalBackend
 from sempre.kernel import compiled
 from sempre.kernel.layout import EVERYTHING, Field, common_packing, packing
+from sempre.limits import DEFAULTS, Limits
 
 PROGRAM = """
 .decl edge(x: number, y: number)
@@ -34,8 +34,8 @@ def facts(seed: int = 1) -> dict[str, list[tuple[int, ...]]]:
     return {"edge": sorted(edges), "blocked": [(n,) for n in range(0, 60, 11)]}
 
 
-def results(threads: int = 1) -> dict[str, set[tuple[int, ...]]]:
-    with sempre.Database(PROGRAM, threads=threads) as db:
+def results(threads: int = 1, limits: Limits = DEFAULTS) -> dict[str, set[tuple[int, ...]]]:
+    with sempre.Database(PROGRAM, threads=threads, limits=limits) as db:
         db.apply(insert=facts())
         db.apply(delete={"edge": facts()["edge"][::7]}, insert={"edge": [(0, 59), (59, 1)]})
         return {name: set(db[name]) for name in db}
@@ -49,17 +49,14 @@ def expected() -> dict[str, set[tuple[int, ...]]]:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 100])
-def test_pieces(rows: int, expected: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "PIECE_ROWS", rows)
-    assert results() == expected
+def test_pieces(rows: int, expected: object) -> None:
+    assert results(limits=Limits(piece_rows=rows)) == expected
 
 
 @pytest.mark.parametrize("rows", [1, 3, 64])
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_slices_and_threads(rows: int, threads: int, expected: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "SLICE_ROWS", rows)
-    monkeypatch.setattr(local, "PARALLEL_ROWS", 0)
-    assert results(threads) == expected
+def test_slices_and_threads(rows: int, threads: int, expected: object) -> None:
+    assert results(threads, Limits(slice_rows=rows, parallel_rows=0)) == expected
 
 
 def test_compiled_loops(expected: object, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,11 +65,10 @@ def test_compiled_loops(expected: object, monkeypatch: pytest.MonkeyPatch) -> No
     assert results(2) == expected
 
 
-def test_a_fault_in_a_thread_names_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "SLICE_ROWS", 1)
-    monkeypatch.setattr(local, "PARALLEL_ROWS", 0)
+def test_a_fault_in_a_thread_names_the_rule() -> None:
+    limits = Limits(slice_rows=1, parallel_rows=0)
     text = ".decl p(x: number)\n.decl q(x: number)\nq(6 / x) :- p(x).\n"
-    with sempre.Database(sempre.Program(text, "q.dl"), threads=2) as db:
+    with sempre.Database(sempre.Program(text, "q.dl"), threads=2, limits=limits) as db:
         with pytest.raises(sempre.DataError) as error:
             db.apply(insert={"p": range(-50, 50)})
         assert "6 / 0 has no value" in str(error.value)

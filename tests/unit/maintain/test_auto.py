@@ -10,10 +10,12 @@ import sempre
 from sempre.backends.local import unsealed
 from sempre.engine import standing_work
 from sempre.kernel import compiled
-from sempre.maintain import auto, modular, seminaive
+from sempre.limits import Limits
+from sempre.maintain import auto, modular
 from sempre.maintain.auto import ChosenStrategy, Cost
 from sempre.maintain.ranked import Ranked
 from sempre.maintain.strategy import Abandoned
+from tests.engine import UNHURRIED
 from tests.inside import engine_of
 
 # A closure that shares its stratum with another rule.
@@ -28,8 +30,14 @@ p(y, x) :- p(x, y), f(x, y).
 FACTS = {"e": [(n, n + 1) for n in range(30)], "f": [(n, n + 1) for n in range(0, 30, 10)]}
 
 
-def database() -> sempre.Database:
-    db = sempre.Database(sempre.Program(MIXED))
+# Closures never pay.
+SWEEPING_NOTHING = replace(UNHURRIED, swept_bits=0)
+# Every update is given up at once.
+IMPATIENT = Limits(time_share=0.0, prepare_share=0.0, time_moment=0.0, expected_slack=0.0)
+
+
+def database(limits: Limits = UNHURRIED) -> sempre.Database:
+    db = sempre.Database(sempre.Program(MIXED), limits=limits)
     db.materialise(FACTS)
     return db
 
@@ -39,25 +47,13 @@ def chosen(db: sempre.Database) -> ChosenStrategy:
     return memory
 
 
-@pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "TIME_SHARE", 1e9)
-
-
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every update is given up at once."""
-    for name in ("TIME_SHARE", "TIME_MOMENT", "EXPECTED_SLACK"):
-        monkeypatch.setattr(auto, name, 0.0)
-
-
-def test_a_module_that_does_not_pay_is_not_taken_after_an_update_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modular, "SWEPT_BITS", 0)
-    with database() as db:
+def test_a_module_that_does_not_pay_is_not_taken_after_an_update_was_given_up() -> None:
+    with database(SWEEPING_NOTHING) as db:
         assert chosen(db).way == "ranked"
-        with monkeypatch.context() as patch:
-            impatient(patch)
-            changes = db.apply(delete={"e": [(3, 4)]})
-            assert "recomputed" in changes.report.why
+        db._backend.limits = replace(IMPATIENT, swept_bits=0)
+        changes = db.apply(delete={"e": [(3, 4)]})
+        assert "recomputed" in changes.report.why
+        db._backend.limits = SWEEPING_NOTHING
         assert chosen(db).way == "ranked"
         changes = db.apply(insert={"e": [(3, 4)]})
         assert changes.report.why == "maintained by auto"
@@ -65,8 +61,7 @@ def test_a_module_that_does_not_pay_is_not_taken_after_an_update_was_given_up(mo
 
 
 def test_dredc_takes_no_module_that_does_not_pay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modular, "SWEPT_BITS", 0)
-    with sempre.Database(sempre.Program(MIXED), strategy="dredc") as db:
+    with sempre.Database(sempre.Program(MIXED), strategy="dredc", limits=SWEEPING_NOTHING) as db:
         db.materialise(FACTS)
         monkeypatch.setattr(modular.Exchange, "restore", lambda *_: pytest.fail("a module was made"))
         for _ in range(2):
@@ -97,13 +92,9 @@ def test_the_report_says_by_stratum_what_a_choice_was_based_on() -> None:
 
 
 def test_an_expensive_kind_of_change_is_not_tried_and_then_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "TIME_SHARE", 0.3)
-    monkeypatch.setattr(modular, "SWEPT_BITS", 0)
-    monkeypatch.setattr(auto, "TIME_MOMENT", 0.0)
-    with database() as db:
+    with database(Limits(time_moment=0.0, early_share=1e9, swept_bits=0)) as db:
         tried = []
         monkeypatch.setattr(auto._Guard, "look", lambda guard: None)
-        monkeypatch.setattr(auto, "EARLY_SHARE", 1e9)
         snapshot = engine_of(db).snapshot
         (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, ChosenStrategy)]
         memory = ChosenStrategy(Ranked(), chosen(db).memory, 1e3, {"delete": Cost(1.5e3, 1.0)})
@@ -122,9 +113,7 @@ def test_an_expensive_kind_of_change_is_not_tried_and_then_tried_again(monkeypat
 
 def test_a_guard_stops_a_long_round_in_its_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock is looked at between the pieces of a join too."""
-    monkeypatch.setattr("sempre.backends.pipeline.PIECE_ROWS", 8)
-    monkeypatch.setattr(modular, "SWEPT_BITS", 0)
-    with database() as db:
+    with database(replace(SWEEPING_NOTHING, piece_rows=8)) as db:
         looks = 0
         real = auto._Guard.look
 
@@ -164,23 +153,20 @@ def test_fronts_that_shrink_have_little_to_come_and_others_have_much() -> None:
 
 
 @pytest.mark.parametrize(("facts", "way"), [(0, "ranked"), (1 << 16, "dredc")])
-def test_a_short_end_of_a_large_stratum_is_not_walked(facts: int, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_end_of_a_large_stratum_is_not_walked(facts: int, way: str) -> None:
     """What is walked has no ranks, so it takes a long chain to be worth it once there are many facts."""
     compiled.load(wait=True)
-    monkeypatch.setattr(seminaive, "WALK_FACTS", facts)
     chain = ".decl e(x: number, y: number) .decl r(x: number) r(0). r(y) :- r(x), e(x, y)."
-    with sempre.Database(sempre.Program(chain), modules="off") as db:
+    with sempre.Database(sempre.Program(chain), modules="off", limits=replace(UNHURRIED, walk_facts=facts)) as db:
         db.materialise({"e": [(n, n + 1) for n in range(20)]})
         assert chosen(db).way == way
         db.apply(delete={"e": [(10, 11)]})
         assert db.verify().ok
 
 
-def test_counters_that_take_longer_than_a_run_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    with database() as db:
+def test_counters_that_take_longer_than_a_run_are_not_made() -> None:
+    with database(Limits(time_moment=0.0)) as db:
         guard = auto._Guard(standing_work(engine_of(db), engine_of(db).snapshot), 1_000, 0.01, 0.0)
-        monkeypatch.setattr(auto, "TIME_SHARE", 0.3)
-        monkeypatch.setattr(auto, "TIME_MOMENT", 0.0)
         guard._began -= 1.0
         with pytest.raises(Abandoned, match="for counters"):
             guard.look()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import sempre
-from tests.engine import STRATEGIES, unhurried
+from tests.engine import STRATEGIES, UNHURRIED
 from tests.inside import engine_of
 from tests.memories import numbers
 
@@ -62,7 +62,7 @@ def test_counting_also_keeps_later_proofs() -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_removing_a_load_changes_nothing_else(strategy: str) -> None:
     """The small update: line L6 goes, and nothing rested on it."""
-    with unhurried(), sempre.Database(POINTS_TO, strategy=strategy) as db:
+    with sempre.Database(POINTS_TO, strategy=strategy, limits=UNHURRIED) as db:
         db.apply(insert=INPUT)
         changes = db.apply(delete={"load": [("e", "d", "f")]})
         assert {name: n for name, n in changes.report.removed.items() if n} == {"load": 1}
@@ -73,7 +73,7 @@ def test_removing_a_load_changes_nothing_else(strategy: str) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_removing_an_allocation_takes_half_of_vpt_and_all_of_alias(strategy: str) -> None:
     """The large update: line L1 goes too; a and b point to each other and must not hold each other up."""
-    with unhurried(), sempre.Database(POINTS_TO, strategy=strategy) as db:
+    with sempre.Database(POINTS_TO, strategy=strategy, limits=UNHURRIED) as db:
         db.apply(insert=INPUT)
         db.apply(delete={"load": [("e", "d", "f")], "new": [("a", "L1")]})
         assert set(db["vpt"]) == {("c", "L3"), ("d", "L4")}
@@ -88,7 +88,7 @@ def test_removing_an_allocation_takes_half_of_vpt_and_all_of_alias(strategy: str
 
 def test_a_proof_less_is_a_count_less() -> None:
     """Without the assignment to b the load still proves vpt(b, L1), in the same iteration, once."""
-    with unhurried(), sempre.Database(POINTS_TO, strategy="elastic") as db:
+    with sempre.Database(POINTS_TO, strategy="elastic", limits=UNHURRIED) as db:
         db.apply(insert=INPUT)
         changes = db.apply(delete={"assign": [("b", "a")]})
         assert changes.report.removed == {"assign": 1}

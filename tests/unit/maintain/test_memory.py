@@ -17,7 +17,7 @@ from sempre.maintain.strategy import DeferredMemory
 from sempre.maintain.strategy_names import STRATEGY_NAMES
 from sempre.storage.memories import parts
 from tests.engine import STRATEGIES as COMPARED
-from tests.engine import unhurried
+from tests.engine import UNHURRIED
 from tests.inside import engine_of
 from tests.memories import everything
 
@@ -41,7 +41,7 @@ def test_kinds_of_memories_and_of_sets_are_told_apart_by_their_names() -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_memory_is_described_and_comes_back(strategy: str, tmp_path: Path) -> None:
     store = tmp_path / "store"
-    with sempre.Database(RULES, strategy=strategy, store=store, modules="off") as db, unhurried():
+    with sempre.Database(RULES, strategy=strategy, store=store, modules="off", limits=UNHURRIED) as db:
         db.apply(insert={"edge": [("x", "y"), ("y", "z"), ("a", "b"), ("b", "c"), ("c", "a")]})
         db.apply(delete={"edge": [("c", "a"), ("x", "y"), ("y", "z")]})
         db.apply(insert={"edge": [("c", "d")]})
@@ -63,7 +63,7 @@ def test_a_memory_is_described_and_comes_back(strategy: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_is_forgotten_is_recalled(strategy: str) -> None:
     """A strategy goes on from facts alone: by itself if it is forgetful, else with what it recalls."""
-    with sempre.Database(RULES, strategy="recompute", modules="off") as db, unhurried():
+    with sempre.Database(RULES, strategy="recompute", modules="off", limits=UNHURRIED) as db:
         db.apply(insert={"edge": [("a", "b"), ("b", "c"), ("c", "a")]})
         engine = engine_of(db)
         engine.strategy = strategy

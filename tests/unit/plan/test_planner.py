@@ -4,6 +4,7 @@ import pytest
 
 import sempre
 from sempre.analysis.model import Const, NormalRule
+from sempre.limits import DEFAULTS
 from sempre.plan.domains import domains
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import Absent, Assign, Filter, Pivot, Plan, Probe, Read, Reduce, TakeApart, probes
@@ -23,6 +24,7 @@ DECLARATIONS = """
 class Sizes:
     """What the planner is told of the data."""
 
+    limits = DEFAULTS
     sizes = {"big": 1_000_000, "small": 10, "three": 5_000}  # noqa: RUF012
 
     def size(self, relation: str) -> int:

@@ -12,7 +12,7 @@ import pytest
 import sempre
 from sempre.api.stores import check_files, vacuum
 from sempre.cli import main
-from sempre.storage import parquet_blocks
+from sempre.limits import Limits
 from tests.interrupts import interrupted
 
 PROGRAM = """
@@ -27,8 +27,7 @@ reach(x, z) :- reach(x, y), edge(y, z).
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with every kind of file."""
     path = tmp_path_factory.mktemp("stores") / "store"
-    with pytest.MonkeyPatch.context() as patch, sempre.Database(PROGRAM, store=path) as db:
-        patch.setattr(parquet_blocks, "SHARED_ROWS", 8)
+    with sempre.Database(PROGRAM, store=path, limits=Limits(shared_rows=8)) as db:
         db.apply(insert={"edge": [(f"n{i}", f"n{i + 1}") for i in range(9)]})
         db.apply(insert={"edge": [("n9", "n0")]}, delete={"edge": [("n4", "n5")]})
     assert {file.parent.name for file in path.rglob("*.*")} == {"programs", "log", "segments", "epochs"}

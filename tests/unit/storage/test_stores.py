@@ -13,7 +13,7 @@ import pytest
 
 import sempre
 from sempre.api.stores import check_files, first_difference, repair, vacuum
-from sempre.storage import parquet_blocks, pieces
+from sempre.limits import DEFAULTS, Limits
 from sempre.storage.pieces import pieces_due
 from sempre.storage.store import Store
 from tests.inside import engine_of
@@ -209,16 +209,16 @@ def test_a_database_that_was_open_during_a_vacuum_can_become_the_writer(store: P
 
 
 def test_pieces_of_one_size_become_one() -> None:
-    assert pieces_due([10] * 7) == 0
-    assert pieces_due([10] * 8) == 8
-    assert pieces_due([1_000_000] + [10] * 7) == 0, "a large piece is not rewritten for a few rows"
-    assert pieces_due([1_000_000] + [10] * 8) == 8
+    assert pieces_due([10] * 7, DEFAULTS) == 0
+    assert pieces_due([10] * 8, DEFAULTS) == 8
+    assert pieces_due([1_000_000] + [10] * 7, DEFAULTS) == 0, "a large piece is not rewritten for a few rows"
+    assert pieces_due([1_000_000] + [10] * 8, DEFAULTS) == 8
     sizes: list[int] = [1_000_000]
     written = 0
     for _ in range(5_000):
         sizes.append(10)
         written += 10
-        while count := pieces_due(sizes):
+        while count := pieces_due(sizes, DEFAULTS):
             sizes[-count:] = [sum(sizes[-count:])]
             written += sizes[-1]
     assert len(sizes) < 40
@@ -289,9 +289,8 @@ none() :- r(_, _, _, _, _).
 """
 
 
-def test_every_kind_of_value_survives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_blocks, "SHARED_ROWS", 2)
-    monkeypatch.setattr(pieces, "MERGED_PIECES", 2)
+def test_every_kind_of_value_survives(tmp_path: Path) -> None:
+    limits = Limits(shared_rows=2, merged_pieces=2)
     rows = [
         ("", -(1 << 63), 0, float("inf"), None),
         ("tab\tand\nline", (1 << 63) - 1, (1 << 64) - 1, -0.0, (1, None)),
@@ -300,34 +299,33 @@ def test_every_kind_of_value_survives(tmp_path: Path, monkeypatch: pytest.Monkey
     ]
     store = tmp_path / "store"
     for row in rows:
-        with sempre.Database(VALUES, store=store) as db:
+        with sempre.Database(VALUES, store=store, limits=limits) as db:
             db.apply(insert={"r": [row]})
             want = repr(sorted(map(repr, db["r"])))
-        with sempre.Database(VALUES, store=store) as db:
+        with sempre.Database(VALUES, store=store, limits=limits) as db:
             assert repr(sorted(map(repr, db["r"]))) == want
             assert () in db["none"]
             assert db.verify().ok
-    vacuum(store)
-    with sempre.Database(VALUES, store=store) as db:
+    vacuum(Store(store, limits=limits))
+    with sempre.Database(VALUES, store=store, limits=limits) as db:
         assert repr(sorted(map(repr, db["r"]))) == want
         db.apply(delete={"r": list(db["r"])})
         assert len(db["none"]) == 0
         assert db.verify().ok
 
 
-def test_queries_of_relations_that_are_not_in_memory(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_of_relations_that_are_not_in_memory(store: Path) -> None:
     """Answers from the files are those from memory, before and after changes."""
-    monkeypatch.setattr(parquet_blocks, "SHARED_ROWS", 3)
-    monkeypatch.setattr(parquet_blocks, "GROUP_ROWS", 4)
-    with sempre.Database(PROGRAM, store=store) as db:
+    limits = Limits(shared_rows=3, group_rows=4)
+    with sempre.Database(PROGRAM, store=store, limits=limits) as db:
         db.apply(insert={"edge": [(f"n{i}", f"n{(i * 7) % 11}") for i in range(11)]})
         db.apply(delete={"edge": [("n3", "n10")]}, insert={"edge": [("n3", "n3")]})
     atoms = ['reach("n1", X)', 'reach(X, "n1")', "reach(X, X)", 'reach("n1", "n7")', 'reach("nobody", X)',
              "reach(X, _)", 'reach(_, "n3")', "reach(X, Y)", 'reach("n3", "n3")']  # fmt: skip
-    with sempre.Database(PROGRAM, store=store) as memory:
+    with sempre.Database(PROGRAM, store=store, limits=limits) as memory:
         len(memory["reach"])
         for atom in atoms:
-            with sempre.Database(PROGRAM, store=store) as db:
+            with sempre.Database(PROGRAM, store=store, limits=limits) as db:
                 answers = [db.query(atom) for _ in range(3)]
                 want = memory.query(atom)
                 assert all(answer.equals(want) for answer in answers), atom

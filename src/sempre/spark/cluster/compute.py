@@ -17,6 +17,7 @@ from sempre.analysis.model import Compare, Const, Expr, Kind, Var
 from sempre.backends.pipeline import Bindings, Pipeline, compute
 from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
+from sempre.limits import DEFAULTS
 from sempre.plan.ops import Assign, Filter, Step, TakeApart
 from sempre.plan.planner import reading, variables
 from sempre.spark.cluster.column_types import Form, arrow_type, from_arrow, plain, to_arrow
@@ -123,9 +124,9 @@ class KernelSteps:
             {},
         )
         found: list[Bindings] = []
-        Pipeline(self.steps, values, frozenset(var for var, _, _ in (*self.given, *self.kept))).run(
-            rows, {}, found.append
-        )
+        Pipeline(
+            self.steps, values, DEFAULTS.piece_rows, frozenset(var for var, _, _ in (*self.given, *self.kept))
+        ).run(rows, {}, found.append)
         for bound in found:
             arrays = [to_arrow(values, bound.columns[var], form) for var, _, form in self.kept]
             arrays += [to_arrow(values, compute(values, expr, bound), form) for expr, _, form in self.results]

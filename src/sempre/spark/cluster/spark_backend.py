@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import NOWHERE, Span
 from sempre.kernel.values import Values
+from sempre.limits import DEFAULTS, Limits
 from sempre.plan.backend import CLUSTER, Algebra, Column, CountedOf, Executable, Rows, TallyOf, VersionOf, ViewOf
 from sempre.plan.ops import (
     Absent,
@@ -65,7 +66,8 @@ class FramePlan:
 class Sizes:
     """Sizes, and numbers of distinct values, estimated from a sample of the largest part."""
 
-    def __init__(self, state: Mapping[str, Version]) -> None:
+    def __init__(self, state: Mapping[str, Version], limits: Limits) -> None:
+        self.limits = limits
         self._state = state
 
     def size(self, relation: str) -> int:
@@ -82,8 +84,9 @@ class SparkBackend:
 
     place = CLUSTER
 
-    def __init__(self, program: CheckedProgram, spark: SparkSession, values: Values) -> None:
+    def __init__(self, program: CheckedProgram, spark: SparkSession, values: Values, limits: Limits = DEFAULTS) -> None:
         self.program = program
+        self.limits = limits
         self.values = values
         self.instances = 0
         self.scratch = Scratch(spark)
@@ -171,7 +174,7 @@ class SparkBackend:
         return first.plus(*others) if others else first
 
     def statistics(self, state: Mapping[str, Version]) -> Sizes:
-        return Sizes(state)
+        return Sizes(state, self.limits)
 
     # ---------------------------------------------------------------------------------------------------- plans
 

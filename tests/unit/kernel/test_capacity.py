@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sempre.kernel import join, limits
+from sempre.kernel import capacity, join
+from sempre.kernel.capacity import CapacityError, check_nodes
 from sempre.kernel.graphs import edges_of, ends
 from sempre.kernel.layout import INT64_MAX, INT64_MIN, Field, packing
-from sempre.kernel.limits import Limit, check_nodes
 from sempre.kernel.run import Run
 from sempre.kernel.tally import Counted, Tally
 
@@ -25,10 +25,10 @@ def test_sums_of_weights_are_exact_or_refused() -> None:
     keys = np.array([1, 1, 2])
     _, sums = join.consolidate(keys, np.array([HALF, HALF - 1, INT64_MIN]))
     assert sums.tolist() == [INT64_MAX, INT64_MIN]
-    with pytest.raises(Limit):
+    with pytest.raises(CapacityError):
         join.consolidate(keys, np.array([HALF, HALF, 1]))
     # What would come to zero in 64 bits is not dropped.
-    with pytest.raises(Limit):
+    with pytest.raises(CapacityError):
         join.consolidate(np.array([1, 1, 1, 1]), np.full(4, HALF))
 
 
@@ -41,7 +41,7 @@ def test_small_weights_do_not_stay_small() -> None:
 def test_products_of_weights_are_exact_or_refused() -> None:
     assert join.multiplied(np.array([1 << 31, 3]), np.array([1 << 31, 4])).tolist() == [HALF, 12]
     assert join.multiplied(np.array([HALF, 1]), np.array([1, 5])).tolist() == [HALF, 5]
-    with pytest.raises(Limit):
+    with pytest.raises(CapacityError):
         join.multiplied(np.array([1 << 32]), np.array([1 << 32]))
 
 
@@ -58,7 +58,7 @@ def test_a_tally_holds_any_number(number: int, path: str) -> None:
 
 def test_a_tally_whose_runs_would_not_fit_together() -> None:
     tally = Tally(LAYOUT).adding(counted((3, HALF)))
-    with pytest.raises(Limit):
+    with pytest.raises(CapacityError):
         tally.adding(counted((3, HALF)))
 
 
@@ -76,9 +76,9 @@ def test_a_run_too_long_for_a_directory_has_none(path: str, monkeypatch: pytest.
 
 
 def test_nodes_up_to_the_last_make_edges() -> None:
-    last = limits.MOST_NODES - 1
+    last = capacity.MOST_NODES - 1
     tails, heads = ends(edges_of(np.array([0, last]), np.array([last, last])))
     assert (tails.tolist(), heads.tolist()) == ([0, last], [last, last])
-    check_nodes(limits.MOST_NODES)
-    with pytest.raises(Limit, match="2,147,483,649 nodes"):
-        check_nodes(limits.MOST_NODES + 1)
+    check_nodes(capacity.MOST_NODES)
+    with pytest.raises(CapacityError, match="2,147,483,649 nodes"):
+        check_nodes(capacity.MOST_NODES + 1)

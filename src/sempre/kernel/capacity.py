@@ -12,7 +12,7 @@ MOST_DIRECTORY_KEYS = (1 << 32) - 1
 MOST_NODES = 1 << 31
 
 
-class Limit(ArithmeticError):
+class CapacityError(ArithmeticError):
     """Something is larger than any number here can say; `hint` is the way around it."""
 
     def __init__(self, message: str, hint: str) -> None:
@@ -20,9 +20,9 @@ class Limit(ArithmeticError):
         self.hint = hint
 
 
-def uncountable() -> Limit:
+def uncountable() -> CapacityError:
     """One fact has more derivations than a counter can hold."""
-    return Limit(
+    return CapacityError(
         "one fact has more derivations than 64 bits can count",
         "Use strategy `recompute` or `dred`, which count none, or let the atoms of a body share variables.",
     )
@@ -31,4 +31,4 @@ def uncountable() -> Limit:
 def check_nodes(nodes: int) -> None:
     """Raise where a graph is too large for its edges to be integers."""
     if nodes > MOST_NODES:
-        raise Limit(f"a closure over {nodes:,} nodes, and {MOST_NODES:,} is the most", 'Use modules="off".')
+        raise CapacityError(f"a closure over {nodes:,} nodes, and {MOST_NODES:,} is the most", 'Use modules="off".')

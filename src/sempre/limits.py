@@ -1,0 +1,97 @@
+"""The thresholds that decide how work is done, never what comes out of it.
+
+One `Limits` belongs to a database. `Database` hands it to its backends and its store, and code that has one of these at
+hand reads the limit there. Tests and measurements give a database others:
+
+>>> from sempre.limits import Limits
+>>> Limits(piece_rows=8).piece_rows
+8
+
+What is a fact and not a choice (the bits of a word, the number of a format, the size that a compiled loop is made for)
+is a constant beside its use. So are the thresholds of the kernel and of file formats: their functions work on arrays
+and texts, and no database is at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """All thresholds of one database. See the comment above each."""
+
+    # ------------------------------------------------------------- auto: whether a change is worth following
+    # A change of more than this share of what a stratum reads, and of more rows than these, is not worth maintaining.
+    change_share: float = 0.1
+    change_rows: int = 1_000
+    # Nor one that affects more than this many times the stratum's own facts, once it affects a good number.
+    affected_share: float = 1.0
+    affected_rows: int = 10_000
+    # An update is given up when it has taken this share of the last run from scratch, and longer than a moment; one
+    # whose rounds shrink may take somewhat longer, and one that is known to take longer, as long as that and a little
+    # more.
+    time_share: float = 0.3
+    time_moment: float = 0.05
+    shrinking_share: float = 1.5
+    expected_slack: float = 1.3
+    # It is also given up when what comes before its first round has taken this share of a run.
+    prepare_share: float = 1.0
+    # What is known of changes holds for those of less than so many times the rows.
+    similar_share: float = 3.0
+    # An update is given up before, once it has taken this part of its time, if it seems to take longer than a run.
+    early_share: float = 0.25
+    # A change that is expected to take longer than this share of a run from scratch is not tried.
+    expected_share: float = 0.8
+    # What was learned keeps this share each time it is followed untried.
+    fading_share: float = 0.7
+    # A stratum that took more rounds than this has long chains.
+    many_rounds: int = 100
+    # `elastic` gives an update up for a run from scratch when it takes longer than this share of the last such run.
+    switch_share: float = 0.2
+
+    # ------------------------------------------------------------- rounds, plans and walks
+    # A plan is made again when some relation it reads grew or shrank by more than this many bits.
+    replan_bits: int = 3
+    # A relation with fewer rows than this is looked up without asking what another lookup would find.
+    choice_rows: int = 64
+    # Rows that the number of distinct values of a column is estimated from.
+    sample_rows: int = 4096
+    # After this many rounds, deltas of at most this many rows are followed row by row where that is possible.
+    walk_after: int = 3
+    walk_front: int = 512
+    # Where so many facts were found already, it takes so many small rounds in a row: most have a short end, and a walk
+    # has no rounds to rank facts by.
+    walk_facts: int = 1 << 16
+    walk_tail: int = 32
+    # A stratum on the cluster that reads no more rows than this costs about as much as one job, whatever is done with
+    # it.
+    one_pass_rows: int = 1_000_000
+
+    # ------------------------------------------------------------- modules
+    # A matrix has a bit for every pair of nodes: this many take 128 MiB.
+    matrix_nodes: int = 1 << 15
+    # A path module that closes more than it was asked for pays only if asked for at least one source in this many.
+    few_sources: int = 64
+    # Bits that a round may sweep over where a closure shares its stratum: a quarter of a gigabyte.
+    swept_bits: int = 1 << 31
+
+    # ------------------------------------------------------------- the local backend
+    # Rows of the first step that one task takes; with fewer rows than `parallel_rows` a second thread costs more than
+    # it saves.
+    slice_rows: int = 1 << 15
+    parallel_rows: int = 1 << 15
+    # A join that would give more rows than these is cut into pieces.
+    piece_rows: int = 1 << 17
+
+    # ------------------------------------------------------------- the store
+    # Sets of fewer rows share a file.
+    shared_rows: int = 4096
+    # Rows that are read at once: small enough to stay in the processor's cache while they are put together.
+    group_rows: int = 1 << 18
+    # Pieces of about the same size that become one, and how much "about" is, as a power of two.
+    merged_pieces: int = 8
+    level_bits: int = 3
+
+
+DEFAULTS = Limits()
