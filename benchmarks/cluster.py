@@ -26,7 +26,7 @@ from processes import Memory, cpu_seconds, family, resident
 
 import sempre
 from sempre.engine import Progress
-from sempre.spark.cluster import shares, tables
+from sempre.limits import DEFAULTS, Limits
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.session import SessionOptions, StartingSession
 
@@ -106,8 +106,8 @@ def _round(
     return new_p, new_q
 
 
-def on_cluster(program: sempre.Program | str, spark: SparkSession) -> sempre.Database:
-    return sempre.Database(program, spark=spark, place="cluster", strategy="recompute", progress=_show())
+def on_cluster(program: sempre.Program | str, spark: SparkSession, limits: Limits = DEFAULTS) -> sempre.Database:
+    return sempre.Database(program, spark=spark, place="cluster", strategy="recompute", progress=_show(), limits=limits)
 
 
 def scratch_of(db: sempre.Database) -> Scratch:
@@ -159,13 +159,13 @@ def sparse(edges: int) -> np.ndarray:
 
 def closure(spark: SparkSession, edges: int, by_rounds: bool) -> None:
     pairs = sparse(edges)
-    if by_rounds:
-        shares.COPIED_ROWS = shares.WHOLE_ROWS = -1  # nothing may be closed inside of tasks
+    # By rounds, nothing may be closed inside of tasks.
+    limits = Limits(copied_rows=-1, whole_rows=-1) if by_rounds else DEFAULTS
     with tempfile.TemporaryDirectory() as folder, Memory() as memory:
         pq.write_table(pa.table({"x": pairs[:, 0], "y": pairs[:, 1]}), f"{folder}/edge.parquet")
         df = spark.read.parquet(f"{folder}/edge.parquet")
         started = time.perf_counter()
-        with on_cluster(CLOSURE, spark) as db:
+        with on_cluster(CLOSURE, spark, limits) as db:
             report = db.apply(insert={"edge": df}).report
             spent = time.perf_counter() - started
             print(
@@ -204,9 +204,9 @@ def skew(spark: SparkSession) -> None:
     """Half of all visits are to one place, which sells 20 things; with such keys spread over tasks, and without."""
     visits = spark.range(0, 1_200_000, 1, 8).selectExpr("id person", "if(id % 2 = 0, 0, id) place")
     things = spark.range(0, 1_200_000, 1, 8).selectExpr("if(id < 20, 0, id) place", "id thing")
-    for part, way in [(tables.COMMON_PART, "spread"), (2.0, "not spread")] * 3:
-        tables.COMMON_PART = part
-        with sempre.Database(SKEW, spark=spark, place="cluster", strategy="recompute") as db:
+    for part, way in [(DEFAULTS.common_share, "spread"), (2.0, "not spread")] * 3:
+        limits = Limits(common_share=part)
+        with sempre.Database(SKEW, spark=spark, place="cluster", strategy="recompute", limits=limits) as db:
             db.apply(insert={"sold": things})
             started = time.perf_counter()
             db.apply(insert={"visit": visits})

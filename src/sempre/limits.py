@@ -93,5 +93,36 @@ class Limits:
     merged_pieces: int = 8
     level_bits: int = 3
 
+    # ------------------------------------------------------------- the cluster: rows of DataFrames
+    # Up to `driver_rows` are held in the driver; they are fetched if no more than `fetched_rows` are expected.
+    driver_rows: int = 1 << 14
+    fetched_rows: int = 1 << 14
+    # A version or tally with more parts than this is merged.
+    many_parts: int = 12
+    # A plan is expected to find so many rows for each row of the smallest relation that it reads.
+    fanout: int = 8
+
+    # ------------------------------------------------------------- the cluster: joins
+    # A side with at most this many values is sent to every task instead of being shuffled.
+    broadcast_values: int = 1_000_000
+    # One with at most this many is hashed where it was shuffled to, instead of both sides being sorted.
+    hash_values: int = 8_000_000
+    # A value is common in a column if at least this part of the rows has it, and so many rows of a sample do.
+    common_share: float = 1 / 32
+    common_rows: int = 2
+    # Tasks that the rows of a common key are spread over.
+    spread_tasks: int = 16
+
+    # ------------------------------------------------------------- the cluster: strata inside of tasks
+    # Rows that every task may be given a copy of, and rows that a single task may be given altogether.
+    copied_rows: int = 4_000_000
+    whole_rows: int = 2_000_000
+    # First facts per share; shares are small so that what they grow into fits beside its neighbors. There are at least
+    # and at most so many shares, and up to `single_share_rows` there is one.
+    share_rows: int = 25_000
+    fewest_shares: int = 8
+    most_shares: int = 256
+    single_share_rows: int = 2_000
+
 
 DEFAULTS = Limits()

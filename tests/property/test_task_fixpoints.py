@@ -15,6 +15,7 @@ import pytest
 
 import sempre
 from sempre.analysis.model import Kind
+from sempre.limits import Limits
 from sempre.spark.cluster import task_fixpoints
 from sempre.spark.cluster.column_types import kinds_of, table_of
 from sempre.spark.cluster.shares import Split, decide
@@ -247,16 +248,15 @@ def test_shapes_on_random_graphs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["right linear", "left linear", "with negation", "shortest"])
-def test_first_facts_from_outside(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_facts_from_outside(name: str) -> None:
     """Where they are too many to copy, each task gets its own."""
-    monkeypatch.setattr("sempre.spark.cluster.shares.COPIED_ROWS", 50)
     rng = random.Random(name)
     nodes = [chr(ord("a") + at) for at in range(12)]
     with sempre.Database(PROGRAMS[name], strategy="recompute") as db:
         db.apply(insert={"e": [(rng.choice(nodes), rng.choice(nodes)) for _ in range(30)]})
         program = engine_of(db).program
         stratum = next(stratum for stratum in program.strata if stratum.recursive)
-        split = decide(program, stratum, {"p": 100, "e": 30}, PARTS)
+        split = decide(program, stratum, {"p": 100, "e": 30}, PARTS, Limits(copied_rows=50))
         assert split is not None
         assert split.seeded
         copies = {name: plain_table(db, name, engine_of(db).version(name).rows()) for name in split.copied}

@@ -16,6 +16,7 @@ import pytest
 
 import sempre
 from sempre.diagnostics import SempreError
+from sempre.limits import DEFAULTS, Limits
 from sempre.spark.batches import Batches
 from sempre.spark.operations import Columns, StreamReader
 from tests.inside import cluster_of, engine_of
@@ -107,30 +108,23 @@ def rows_of(table: Any) -> list[Any]:
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
-@pytest.fixture
-def in_files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether two rows are many: then a batch is written, and read from files."""
-    if request.param:
-        monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 2)
-    return bool(request.param)
-
-
+# Two rows are many: a batch is written, and read from files.
+IN_FILES = Limits(driver_rows=2)
 CASES = [("", False, 1), ("bigint", True, 2), ("string", False, 3), ("date", False, 4), ("timestamp", True, 5)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "in_files", "seed"), CASES if KIND == "classic" else CASES[2:3], indirect=["in_files"]
-)
+@pytest.mark.parametrize(("kind", "in_files", "seed"), CASES if KIND == "classic" else CASES[2:3])
 def test_the_same_batches_make_the_same_epochs(spark: Any, kind: str, in_files: bool, seed: int) -> None:
     """Compared with the driver and with a loop over the operations, after every batch."""
     rng = random.Random(seed)
+    limits = IN_FILES if in_files else DEFAULTS
     type_, order = ORDERS[kind or "bigint"]
     schema = f"{FIELDS}, at {type_}"
     wanted: set[tuple[str, Any]] = set()
     with ExitStack() as stack:
         followers: list[Follower] = []
         for place in ("driver", "cluster"):
-            db = stack.enter_context(sempre.Database(PROGRAM, spark=spark, place=place))
+            db = stack.enter_context(sempre.Database(PROGRAM, spark=spark, place=place, limits=limits))
             like = spark.createDataFrame([], schema).schema
             followers.append(Follower(db, like, order="at" if kind else None))
         here, there = followers
@@ -185,19 +179,17 @@ def both(spark: Any) -> Iterator[list[Follower]]:
         yield [Follower(db, schema, order="at") for db in dbs]
 
 
-def outcomes(both: list[Follower], df: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def outcomes(both: list[Follower], df: Any) -> list[Any]:
     """What comes of a batch in the driver, on the cluster, and there if it is written before."""
     found = [follower.outcome(df) for follower in both]
-    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 0)
+    cluster_of(both[1].db).scratch.limits = Limits(driver_rows=0)
     return [*found, both[1].outcome(df)]
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_is_said_in_the_same_words(
-    spark: Any, both: list[Follower], monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_what_is_wrong_is_said_in_the_same_words(spark: Any, both: list[Follower], name: str) -> None:
     df = spark.createDataFrame([GOOD, *BAD[name]], f"{FIELDS}, at bigint")
-    here, there, written = outcomes(both, df, monkeypatch)
+    here, there, written = outcomes(both, df)
     assert there == here
     assert written == here
     assert all(code.startswith("E5") for _, code, _, _ in here)
@@ -205,10 +197,10 @@ def test_what_is_wrong_is_said_in_the_same_words(
 
 
 @pytest.mark.parametrize("column", ["y", "operation", "relation"])
-def test_bytes_that_are_no_text(spark: Any, both: list[Follower], monkeypatch: pytest.MonkeyPatch, column: str) -> None:
+def test_bytes_that_are_no_text(spark: Any, both: list[Follower], column: str) -> None:
     df = spark.createDataFrame([GOOD], f"{FIELDS}, at bigint")
     df = df.selectExpr(*(f"cast(X'ff' as string) {name}" if name == column else name for name in df.columns))
-    here, there, written = outcomes(both, df, monkeypatch)
+    here, there, written = outcomes(both, df)
     assert there == here
     assert written == here
     assert here[0][1] == "E505"
@@ -227,9 +219,10 @@ def reach_batch(spark: Any, start: int, stop: int, sign: str = "+") -> Any:
     )
 
 
-@pytest.mark.parametrize("in_files", [False, True], indirect=True)
+@pytest.mark.parametrize("in_files", [False, True])
 def test_rows_stay_on_the_cluster_and_nothing_else_does(spark: Any, in_files: bool) -> None:
-    with sempre.Database(FLAT, spark=spark, place="cluster") as db:
+    limits = IN_FILES if in_files else DEFAULTS
+    with sempre.Database(FLAT, spark=spark, place="cluster", limits=limits) as db:
         known = symbols_in_driver(db)
         df = reach_batch(spark, 0, 20)
         follower = Follower(db, df.schema, order="at")
@@ -258,9 +251,8 @@ def persisted(spark: Any) -> bool:
     return bool(spark.sparkContext._jsc.getPersistentRDDs())
 
 
-def test_a_batch_that_fails_leaves_nothing(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 2)
-    with sempre.Database(FLAT, spark=spark, place="cluster") as db:
+def test_a_batch_that_fails_leaves_nothing(spark: Any) -> None:
+    with sempre.Database(FLAT, spark=spark, place="cluster", limits=IN_FILES) as db:
         follower = Follower(db, reach_batch(spark, 0, 1).schema)
         bad = reach_batch(spark, 0, 20).selectExpr("relation", "operation", "x", "nullif(y, 'n7') as y", "at")
         assert follower.outcome(bad)[0][1:3] == ("E508", "column `y` of relation `edge`: 1 null")
@@ -269,12 +261,10 @@ def test_a_batch_that_fails_leaves_nothing(spark: Any, monkeypatch: pytest.Monke
         assert not persisted(spark)
 
 
-def test_a_batch_is_computed_twice_at_most(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_computed_twice_at_most(spark: Any) -> None:
     """Once for nothing, to see whether it is small, unless the one before was not."""
     if KIND == "connect":
         pytest.skip("accumulators are of the classic session")
-    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 2)
-    monkeypatch.setattr("sempre.spark.batches.DRIVER_ROWS", 2)
     from pyspark.sql import functions as fn
 
     rows = spark.sparkContext.accumulator(0)
@@ -284,7 +274,7 @@ def test_a_batch_is_computed_twice_at_most(spark: Any, monkeypatch: pytest.Monke
         return text
 
     seen = fn.udf(count, "string", useArrow=False)
-    with sempre.Database(FLAT, spark=spark, place="cluster") as db:
+    with sempre.Database(FLAT, spark=spark, place="cluster", limits=Limits(driver_rows=2, fetched_rows=2)) as db:
         follower = Follower(db, reach_batch(spark, 0, 1).schema)
         counts = []
         for at in range(2):
@@ -305,9 +295,10 @@ def test_auto_takes_small_batches_into_the_driver_by_one_job(spark: Any) -> None
         assert cluster_of(db).scratch.paths() == []
 
 
-@pytest.mark.parametrize("in_files", [False, True], indirect=True)
+@pytest.mark.parametrize("in_files", [False, True])
 def test_auto_leaves_on_the_cluster_what_is_there_or_does_not_fit(spark: Any, in_files: bool) -> None:
-    with sempre.Database(REACH, spark=spark, memory=1400) as db:
+    limits = IN_FILES if in_files else DEFAULTS
+    with sempre.Database(REACH, spark=spark, memory=1400, limits=limits) as db:
         known = symbols_in_driver(db)
         follower = Follower(db, reach_batch(spark, 0, 1).schema)
         follower.take(reach_batch(spark, 0, 30))
@@ -356,12 +347,11 @@ def test_a_stream_on_the_cluster(spark: Any, tmp_path: Path, options: dict[str, 
 
 
 @pytest.mark.skipif(KIND == "connect", reason="batches are always kept there")
-def test_a_stream_that_keeps_nothing(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_keeps_nothing(spark: Any, tmp_path: Path) -> None:
     """Batches as Spark hands them over, small ones and some that are written; what was applied is passed over."""
-    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 2)
     source = Source(spark, tmp_path / "source")
     source.edges("+", "ab", "bc", "cd")
-    with sempre.Database(REACH, spark=spark, place="cluster") as db:
+    with sempre.Database(REACH, spark=spark, place="cluster", limits=IN_FILES) as db:
         known = symbols_in_driver(db)
         run(db, source.stream(), tmp_path)
         for commit in (tmp_path / "checkpoint" / "commits").iterdir():
@@ -373,21 +363,20 @@ def test_a_stream_that_keeps_nothing(spark: Any, tmp_path: Path, monkeypatch: py
         assert pairs(db) == {"ab", "cd"}
         assert not persisted(spark)
     source.edges("?", "xy")
-    with sempre.Database(REACH, spark=spark, place="cluster") as db:
+    with sempre.Database(REACH, spark=spark, place="cluster", limits=IN_FILES) as db:
         with pytest.raises(SempreError, match="column `operation` of the stream has"):
             run(db, source.stream(), tmp_path / "again")
         assert (db.epoch, pairs(db, "edge")) == (2, {"ab", "cd"})
 
 
 @pytest.mark.skipif(KIND == "connect", reason="there batches are kept by one action")
-def test_a_stream_with_a_state_of_its_own(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_with_a_state_of_its_own(spark: Any, tmp_path: Path) -> None:
     """What Spark remembers from batch to batch stands a batch that is begun twice, or read behind a limit."""
-    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 2)
     source = Source(spark, tmp_path / "source")
     source.edges("+", "ab", "bc", "cd")
     source.edges("+", "ab", "ef")
     sizes: list[int] = []
-    with sempre.Database(FLAT, spark=spark, place="cluster") as db:
+    with sempre.Database(FLAT, spark=spark, place="cluster", limits=IN_FILES) as db:
         new = source.stream().dropDuplicates(["x", "y"])
         run(db, new, tmp_path, on_changes=lambda changes: sizes.append(changes.report.added.get("edge", 0)))
         assert (sizes, db.epoch) == ([3, 1], 2)

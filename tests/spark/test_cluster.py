@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import threading
+from dataclasses import replace
 from decimal import Decimal
 from math import nan
 from pathlib import Path
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sempre
+from sempre.limits import Limits
 from tests.engine import STRATEGIES as EVERY_STRATEGY
-from tests.engine import check_epochs
+from tests.engine import UNHURRIED, check_epochs
 from tests.inside import cluster_of
 from tests.property.programs import random_case
 from tests.scripts.script import read
@@ -46,59 +48,48 @@ def sampled(names: list[str], every: int) -> list[tuple[str, str]]:
     return [(name, EVERY_STRATEGY[at % len(EVERY_STRATEGY)]) for at, name in enumerate(names[::every])]
 
 
-@pytest.fixture
-def by_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is closed inside of tasks."""
-    monkeypatch.setattr("sempre.spark.cluster.shares.COPIED_ROWS", -1)
-    monkeypatch.setattr("sempre.spark.cluster.shares.WHOLE_ROWS", -1)
+# Nothing is closed inside of tasks.
+BY_ROUNDS = replace(UNHURRIED, copied_rows=-1, whole_rows=-1)
 
 
-def check_random(spark: SparkSession, seed: int, strategy: str, epochs: int = 2) -> None:
+def check_random(spark: SparkSession, seed: int, strategy: str, epochs: int = 2, limits: Limits = UNHURRIED) -> None:
     case = random_case(random.Random(seed))
-    check_epochs(case.program, [(case.facts, {}), *case.updates[:epochs]], strategy, spark=spark, place="cluster")
+    changes = [(case.facts, {}), *case.updates[:epochs]]
+    check_epochs(case.program, changes, strategy, limits=limits, spark=spark, place="cluster")
 
 
-def check_script(spark: SparkSession, name: str, strategy: str) -> None:
+def check_script(spark: SparkSession, name: str, strategy: str, limits: Limits = UNHURRIED) -> None:
     script = read((SCRIPTS / f"{name}.dl").read_text("utf-8"), name)
-    check_epochs(script.program, script.epochs, strategy, spark=spark, place="cluster")
+    check_epochs(script.program, script.epochs, strategy, limits=limits, spark=spark, place="cluster")
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", [5])
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
-def test_random_programs_agree_with_the_oracle(spark: SparkSession, by_rounds: None, seed: int, strategy: str) -> None:
-    check_random(spark, seed, strategy)
+def test_random_programs_agree_with_the_oracle(spark: SparkSession, seed: int, strategy: str) -> None:
+    check_random(spark, seed, strategy, limits=BY_ROUNDS)
 
 
 @pytest.mark.parametrize(("seed", "strategy"), [(6, "elastic"), (8, "dredc")])
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
-def test_few_facts_against_many(
-    spark: SparkSession, by_rounds: None, monkeypatch: pytest.MonkeyPatch, seed: int, strategy: str
-) -> None:
+def test_few_facts_against_many(spark: SparkSession, seed: int, strategy: str) -> None:
     """As if everything but a row or two were too much to be sent to every task."""
-    monkeypatch.setattr("sempre.spark.cluster.spark_backend.BROADCAST_VALUES", 4)
-    monkeypatch.setattr("sempre.spark.cluster.spark_backend.FANOUT", 1)
-    check_random(spark, seed, strategy)
+    limits = replace(BY_ROUNDS, broadcast_values=4, fanout=1)
+    check_random(spark, seed, strategy, limits=limits)
 
 
 @pytest.mark.parametrize(("name", "strategy"), [("cycle", "dredc"), ("chain_of_strata", "elastic")])
 @pytest.mark.skipif(KIND == "connect", reason="other scripts are the sample on Connect")
-def test_parts_are_merged_and_rows_are_written(
-    spark: SparkSession, by_rounds: None, monkeypatch: pytest.MonkeyPatch, name: str, strategy: str
-) -> None:
+def test_parts_are_merged_and_rows_are_written(spark: SparkSession, name: str, strategy: str) -> None:
     """As if a few parts were many, and a few rows more than was expected."""
-    monkeypatch.setattr("sempre.spark.cluster.tables.MANY_PARTS", 3)
-    monkeypatch.setattr("sempre.spark.cluster.tables.DRIVER_ROWS", 1000)
-    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 2)
-    check_script(spark, name, strategy)
+    limits = replace(BY_ROUNDS, many_parts=3, fetched_rows=1000, driver_rows=2)
+    check_script(spark, name, strategy, limits=limits)
 
 
-def test_no_part_is_lost_over_many_rounds(
-    spark: SparkSession, by_rounds: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_part_is_lost_over_many_rounds(spark: SparkSession) -> None:
     """Where facts are only added, the larger parts are kept as they are."""
-    monkeypatch.setattr("sempre.spark.cluster.tables.MANY_PARTS", 3)
-    with sempre.Database(REACH, spark=spark, place="cluster", strategy="recompute") as db:
+    limits = replace(BY_ROUNDS, many_parts=3)
+    with sempre.Database(REACH, spark=spark, place="cluster", strategy="recompute", limits=limits) as db:
         db.apply(insert={"edge": [(str(n), str(n + 1)) for n in range(7)]})
         assert sorted(db["reach"]) == [(str(x), str(y)) for x in range(8) for y in range(x + 1, 8)]
 
@@ -113,13 +104,13 @@ def test_random_programs_inside_of_tasks_agree_with_the_oracle(spark: SparkSessi
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", [*range(100, 120), 167, 177, 231, 373])  # many of these have records
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
-def test_more_random_programs(spark: SparkSession, by_rounds: None, seed: int, strategy: str) -> None:
-    check_random(spark, seed, strategy)
+def test_more_random_programs(spark: SparkSession, seed: int, strategy: str) -> None:
+    check_random(spark, seed, strategy, limits=BY_ROUNDS)
 
 
 @pytest.mark.parametrize(("name", "strategy"), sampled(NAMES, every=2 if KIND == "classic" else 6))
-def test_scripts_agree_with_the_oracle(spark: SparkSession, by_rounds: None, name: str, strategy: str) -> None:
-    check_script(spark, name, strategy)
+def test_scripts_agree_with_the_oracle(spark: SparkSession, name: str, strategy: str) -> None:
+    check_script(spark, name, strategy, limits=BY_ROUNDS)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,19 +12,20 @@ import pytest
 import sempre
 from sempre.spark.cluster.spread import PIECE, Common, spread
 from tests.spark.conftest import KIND
-from tests.spark.test_cluster import by_rounds, check_random, check_script
+from tests.spark.test_cluster import BY_ROUNDS, check_random, check_script
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["by_rounds"]
+# As if all tables were large and all values common.
+SPREAD = replace(BY_ROUNDS, broadcast_values=-1, common_share=0, common_rows=1, spread_tasks=3)
 
 
 def joined(spark: SparkSession, left: Sequence[Any], right: Sequence[Any], commons: tuple[Common, Common]) -> DataFrame:
     """The join of rows (k, l, x) and (k, l, y) on k and l."""
     left_df = spark.createDataFrame(list(left), "k long, l string, x long")
     right_df = spark.createDataFrame(list(right), "k long, l string, y long")
-    left_df, right_df, keys = spread(left_df, right_df, ["k", "l"], *commons)
+    left_df, right_df, keys = spread(left_df, right_df, ["k", "l"], *commons, 16)
     return left_df.join(right_df.hint("shuffle_hash"), on=keys).drop(PIECE)
 
 
@@ -76,21 +78,9 @@ def test_a_sample_finds_what_is_common(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(("seed", "strategy"), [(11, "elastic"), (14, "dredc")])
 @pytest.mark.skipif(KIND == "connect", reason="a script is the sample on Connect")
-def test_random_programs_with_every_key_common(
-    spark: SparkSession, by_rounds: None, monkeypatch: pytest.MonkeyPatch, seed: int, strategy: str
-) -> None:
-    spread_everything(monkeypatch)
-    check_random(spark, seed, strategy)
+def test_random_programs_with_every_key_common(spark: SparkSession, seed: int, strategy: str) -> None:
+    check_random(spark, seed, strategy, limits=SPREAD)
 
 
-def test_a_script_with_every_key_common(spark: SparkSession, by_rounds: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    spread_everything(monkeypatch)
-    check_script(spark, "parallel_steps", "counting")
-
-
-def spread_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if all tables were large and all values common."""
-    monkeypatch.setattr("sempre.spark.cluster.plans.BROADCAST_VALUES", -1)
-    monkeypatch.setattr("sempre.spark.cluster.tables.COMMON_PART", 0)
-    monkeypatch.setattr("sempre.spark.cluster.tables.COMMON_ROWS", 1)
-    monkeypatch.setattr("sempre.spark.cluster.spread.PIECES", 3)
+def test_a_script_with_every_key_common(spark: SparkSession) -> None:
+    check_script(spark, "parallel_steps", "counting", limits=SPREAD)

@@ -12,6 +12,7 @@ import pytest
 
 import sempre
 from sempre.api.stores import check_files, vacuum
+from sempre.limits import Limits
 from sempre.storage.store import Store
 from tests.disks import FullDisk
 from tests.inside import engine_of
@@ -118,12 +119,11 @@ def test_other_modules_at_other_places(spark: SparkSession, tmp_path: Path) -> N
 
 def test_a_store_by_a_relative_path(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark and its tasks are elsewhere, and so may this process be later."""
-    monkeypatch.setattr("sempre.spark.cluster.tables.DRIVER_ROWS", 1)
-    monkeypatch.setattr("sempre.spark.cluster.scratch.DRIVER_ROWS", 1)
+    limits = Limits(driver_rows=1, fetched_rows=1)
     monkeypatch.chdir(tmp_path)
-    with opened(Path("store"), spark) as db:
+    with opened(Path("store"), spark, limits=limits) as db:
         db.apply(insert={"edge": EDGES})
-    with opened(Path("store"), spark) as db:
+    with opened(Path("store"), spark, limits=limits) as db:
         monkeypatch.chdir("/")
         assert sorted(db["edge"].to_spark().toArrow().column(0).to_pylist()) == ["a", "b", "c"]
         monkeypatch.chdir(tmp_path)

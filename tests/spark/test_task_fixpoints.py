@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sempre
+from sempre.limits import DEFAULTS, Limits
 from sempre.spark import ship
 from tests.inside import cluster_of
 from tests.property.test_task_fixpoints import PROGRAMS
@@ -24,9 +25,19 @@ p(x, y + 1.0, t) :- p(x, y, s), e(_, _, t), y < 4.0.
 """
 
 
-def check_in_tasks(spark: SparkSession, program: str, rows: list[Any], says: str, relations: str = "p") -> None:
+def check_in_tasks(
+    spark: SparkSession,
+    program: str,
+    rows: list[Any],
+    says: str,
+    relations: str = "p",
+    limits: Limits = DEFAULTS,
+) -> None:
     """What tasks find is what this process finds, and it is tasks that found it."""
-    with sempre.Database(program) as here, sempre.Database(program, spark=spark, place="cluster") as there:
+    with (
+        sempre.Database(program) as here,
+        sempre.Database(program, spark=spark, place="cluster", limits=limits) as there,
+    ):
         here.apply(insert={"e": rows})
         report = there.apply(insert={"e": rows}).report
         assert "inside of tasks" in report.why
@@ -46,20 +57,16 @@ def edges(name: str, nodes: int, count: int) -> list[tuple[str, str]]:
     ("name", "says", "relations"),
     [("transitive", "transitive", "p"), ("mutual", "splits by odd(x), even(x)", "odd even"), ("equivalence", "", "p")],
 )
-def test_shares_by_tasks(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str, says: str, relations: str
-) -> None:
-    monkeypatch.setattr("sempre.spark.cluster.shares.SMALL_ROWS", 10)
-    check_in_tasks(spark, PROGRAMS[name], edges(name, 60, 90), says, relations)
+def test_shares_by_tasks(spark: SparkSession, name: str, says: str, relations: str) -> None:
+    limits = Limits(single_share_rows=10)
+    check_in_tasks(spark, PROGRAMS[name], edges(name, 60, 90), says, relations, limits)
 
 
 def test_every_kind_of_value(spark: SparkSession) -> None:
     check_in_tasks(spark, KINDS, [(2**64 - 1, 0.5, "é"), (7, -0.0, "")], "splits by p(x)")
 
 
-def test_first_facts_from_a_frame(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sempre.spark.cluster.shares.COPIED_ROWS", 50)
-    monkeypatch.setattr("sempre.spark.cluster.shares.MOST", 3)
+def test_first_facts_from_a_frame(spark: SparkSession) -> None:
     program = """
         .decl e(x: symbol, y: symbol)
         .decl p(x: symbol, y: symbol)
@@ -68,7 +75,8 @@ def test_first_facts_from_a_frame(spark: SparkSession, monkeypatch: pytest.Monke
         .decl step(x: symbol, y: symbol)
         step(x, y) :- e(x, y), x < "n2".
         p(x, z) :- p(x, y), step(y, z)."""
-    check_in_tasks(spark, program, edges("seeds", 30, 60), "first facts in 3 shares")
+    limits = Limits(copied_rows=50, most_shares=3)
+    check_in_tasks(spark, program, edges("seeds", 30, 60), "first facts in 3 shares", limits=limits)
 
 
 def test_a_fault_in_a_task_is_told_as_one_here(spark: SparkSession) -> None:

@@ -19,7 +19,6 @@ from sempre.analysis.model import Kind, Relation
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic, Span
 from sempre.plan.backend import Rows
 from sempre.spark.cluster.crossing import BadTexts, checked
-from sempre.spark.cluster.scratch import DRIVER_ROWS
 from sempre.spark.cluster.tables import Table
 from sempre.spark.failures import reading
 from sempre.spark.operations import DELETES, INSERTS, SHOWN_WORDS, Operations, StreamReader, words_in
@@ -73,7 +72,8 @@ class Batches:
     def _settled(self, staying: Residency, chosen: DataFrame, kept: bool) -> Iterator[pa.Table | DataFrame]:
         """The rows where they can be read again."""
         scratch, jobs = staying.cluster.scratch, staying.jobs
-        table = jobs.one(lambda: scratch.fetched(lambda: chosen)) if self._guess <= DRIVER_ROWS else None
+        few = self._guess <= scratch.limits.fetched_rows
+        table = jobs.one(lambda: scratch.fetched(lambda: chosen)) if few else None
         if table is not None:
             yield table
         elif kept:

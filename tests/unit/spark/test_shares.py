@@ -9,12 +9,13 @@ import pytest
 from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.lang.parser import parse
+from sempre.limits import DEFAULTS
 from sempre.plan.equivalence import close_equivalences
-from sempre.spark.cluster.shares import COPIED_ROWS, FEWEST, MOST, SMALL_ROWS, WHOLE_ROWS, decide, why_not
+from sempre.spark.cluster.shares import decide, why_not
 
 DECLARED = ".decl e(x: number, y: number) .decl p(x: number, y: number) .decl q(x: number, y: number) .decl z() "
 FIRST = DECLARED + "p(x, y) :- e(x, y). "
-SOME = {"e": SMALL_ROWS + 1}
+SOME = {"e": DEFAULTS.single_share_rows + 1}
 
 
 def last(text: str) -> tuple[CheckedProgram, Stratum]:
@@ -61,7 +62,7 @@ def test_paths(rules: str, kind: str) -> None:
     split = decide(*last(FIRST + rules), SOME)
     assert split is not None
     assert (split.module.kind if split.module else "") == kind
-    assert split.parts == (FEWEST if kind else 1)
+    assert split.parts == (DEFAULTS.fewest_shares if kind else 1)
 
 
 def test_wide_transitive_rules_are_made_linear() -> None:
@@ -75,14 +76,19 @@ def test_wide_transitive_rules_are_made_linear() -> None:
 
 def test_sizes_decide() -> None:
     program, stratum = last(FIRST + "p(x, z) :- p(x, y), e(y, z).")
-    for rows, parts in ((0, 1), (SMALL_ROWS + 1, FEWEST), (1_000_000, 40), (COPIED_ROWS, 160)):
+    for rows, parts in (
+        (0, 1),
+        (DEFAULTS.single_share_rows + 1, DEFAULTS.fewest_shares),
+        (1_000_000, 40),
+        (DEFAULTS.copied_rows, 160),
+    ):
         split = decide(program, stratum, {"e": rows})
         assert split is not None
         assert (split.parts, split.seeded, split.copied) == (parts, False, ("e", "p"))
-    split = decide(program, stratum, {"e": 10, "p": COPIED_ROWS})
+    split = decide(program, stratum, {"e": 10, "p": DEFAULTS.copied_rows})
     assert split is not None
-    assert (split.parts, split.seeded, split.copied) == (MOST, True, ("e",))
-    assert decide(program, stratum, {"e": COPIED_ROWS + 1}) is None
+    assert (split.parts, split.seeded, split.copied) == (DEFAULTS.most_shares, True, ("e",))
+    assert decide(program, stratum, {"e": DEFAULTS.copied_rows + 1}) is None
 
 
 def test_reasons() -> None:
@@ -96,12 +102,12 @@ def test_reasons() -> None:
     split = decide(*last(FIRST + "p(x, z) :- p(x, y), e(y, z), x != z."), {"e": 3000})
     assert split is not None
     assert split.reason == "splits by p(x): 8 shares, 3,000 rows copied to each task"
-    assert "4,000,001 rows are too many to copy" in why_not(program, stratum, {"e": COPIED_ROWS + 1})
+    assert "4,000,001 rows are too many to copy" in why_not(program, stratum, {"e": DEFAULTS.copied_rows + 1})
     tangled = last(FIRST + "p(y, x) :- p(x, y). p(x, z) :- p(x, y), p(y, z), x != z.")
     split = decide(*tangled, {"e": 1000})
     assert split is not None
     assert split.reason == "it does not split by columns, and all of it (1,000 rows) goes to one task"
-    assert "too many for one task" in why_not(*tangled, {"e": WHOLE_ROWS + 1})
+    assert "too many for one task" in why_not(*tangled, {"e": DEFAULTS.whole_rows + 1})
     assert why_not(*last(FIRST), {}) == "it is not recursive"
     assert why_not(*last(FIRST + "p(x, z) :- p(x, y), e(y, z), z()."), {}) == "`z` has no columns"
 
@@ -109,5 +115,5 @@ def test_reasons() -> None:
 def test_first_facts_of_a_transitive_rule_are_not_taken_from_outside() -> None:
     """They are both what is shared and what every task reads."""
     program, stratum = last(FIRST + "p(x, z) :- p(x, y), p(y, z).")
-    assert decide(program, stratum, {"e": 10, "p": COPIED_ROWS}) is None
-    assert "too many first facts" in why_not(program, stratum, {"e": 10, "p": COPIED_ROWS})
+    assert decide(program, stratum, {"e": 10, "p": DEFAULTS.copied_rows}) is None
+    assert "too many first facts" in why_not(program, stratum, {"e": 10, "p": DEFAULTS.copied_rows})

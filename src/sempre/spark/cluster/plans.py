@@ -37,7 +37,7 @@ from sempre.spark.cluster.compute import (
 )  # fmt: skip
 from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.spread import PIECE, spread
-from sempre.spark.cluster.tables import BROADCAST_VALUES, FrameTally, Version, Views, hinted, version_of
+from sempre.spark.cluster.tables import FrameTally, Version, Views, hinted, version_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -268,20 +268,21 @@ class RuleFrames:
         if bound.df is None:
             return self.only(BoundFrame(right, frozenset(binds), len(view), source), live)
         width = max(1, len(keys) + len(binds))
-        small_right = len(view) * width <= BROADCAST_VALUES
-        small_left = bound.most is not None and bound.most * max(1, len(bound.vars)) <= BROADCAST_VALUES
+        limits = self.scratch.limits
+        small_right = len(view) * width <= limits.broadcast_values
+        small_left = bound.most is not None and bound.most * max(1, len(bound.vars)) <= limits.broadcast_values
         left = bound.df
         multiplies = bool(binds) or (self.counted and not exact)
         if not keys:
             other = right if multiplies else right.limit(1)
-            joined = left.crossJoin(hinted(other, len(view) * width, hashed=False)).drop("two")
+            joined = left.crossJoin(hinted(other, len(view) * width, limits, hashed=False)).drop("two")
         elif small_left and not small_right and (multiplies or exact):
             joined = fn.broadcast(left).join(right, on=keys, how="inner")
         else:
             how = "inner" if multiplies else "left_semi"
             if multiplies and not small_right:
                 left, right, keys = self._spread(step, view, bound, right)
-            joined = left.join(hinted(right, len(view) * width), on=keys, how=how).drop(PIECE)
+            joined = left.join(hinted(right, len(view) * width, limits), on=keys, how=how).drop(PIECE)
         most = bound.most if exact or not multiplies else None
         return self.only(BoundFrame(joined, bound.vars | set(binds), most, source), live)
 
@@ -293,7 +294,8 @@ class RuleFrames:
         common_right = [view.common(column) for column in at.values()]
         sources = [bound.source.get(var) for var in at]
         common_left = [frozenset() if source is None else source[0].common(source[1]) for source in sources]
-        return spread(self.frame(bound), right, [self.name(var) for var in at], common_left, common_right)
+        keys, tasks = [self.name(var) for var in at], self.scratch.limits.spread_tasks
+        return spread(self.frame(bound), right, keys, common_left, common_right, tasks)
 
     def _rank(self, atom: Match, var: str, bound: BoundFrame) -> BoundFrame:
         """With the rank of the fact that the bindings make of an atom."""

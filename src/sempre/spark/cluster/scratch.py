@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from sempre.diagnostics import BackendError, Diagnostic
 from sempre.files.locations import local_path
+from sempre.limits import DEFAULTS, Limits
 from sempre.spark.cluster.column_types import Kinds, schema_of
 from sempre.spark.failures import job_errors
 from sempre.spark.jobs import Jobs
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 # Names the folder for what rounds find: one that the driver and all executors see.
 SCRATCH_VARIABLE = "SEMPRE_SCRATCH"
-# Up to so many rows are fetched and held in the driver, if no more are expected.
-DRIVER_ROWS = 1 << 14
 # A sample is taken from about so many files.
 SAMPLE_FILES = 8
 
@@ -56,8 +55,9 @@ Found: TypeAlias = WrittenRows | pa.Table
 class Scratch:
     """A folder for one database, and `jobs` that fill it."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, limits: Limits = DEFAULTS) -> None:
         self.spark = spark
+        self.limits = limits
         self.jobs = Jobs(spark)
         self._numbers = itertools.count()
         self._left: list[Path] = []
@@ -124,8 +124,9 @@ class Scratch:
     def fetched(self, make: Callable[[], DataFrame]) -> pa.Table | None:
         """The rows of a DataFrame, here; None if there are more than a few. What Spark raises is left as it is."""
         self.jobs.count()
-        table = make().limit(DRIVER_ROWS + 1).toArrow()
-        return table if table.num_rows <= DRIVER_ROWS else None
+        most = self.limits.driver_rows
+        table = make().limit(most + 1).toArrow()
+        return table if table.num_rows <= most else None
 
     def write(self, make: Callable[[], DataFrame]) -> WrittenRows:
         """The rows of a DataFrame in files. What Spark raises is left as it is."""

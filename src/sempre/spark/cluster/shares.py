@@ -18,17 +18,11 @@ from math import prod
 
 from sempre.analysis.model import CheckedProgram, Kind, Match, NormalRule, Relation, Stratum, Var
 from sempre.analysis.naming import counted
+from sempre.limits import DEFAULTS, Limits
 from sempre.modules.find import PATH_KINDS, partition
 from sempre.modules.spec import Module
 from sempre.plan.ops import relations_of
 
-# Rows that every task may be given a copy of, and rows that a single task may be given altogether.
-COPIED_ROWS = 4_000_000
-WHOLE_ROWS = 2_000_000
-# First facts per share; shares are small so that what they grow into fits beside its neighbors. So few facts make one.
-SHARE_ROWS = 25_000
-SMALL_ROWS = 2_000
-FEWEST, MOST = 8, 256
 # Beyond this many combinations of columns of mutually recursive relations nobody looks for a key.
 MOST_COMBINATIONS = 4096
 START = "@start"
@@ -67,23 +61,29 @@ class Split:
 
 
 def decide(
-    program: CheckedProgram, stratum: Stratum, sizes: Mapping[str, int], parts: int | None = None
+    program: CheckedProgram,
+    stratum: Stratum,
+    sizes: Mapping[str, int],
+    parts: int | None = None,
+    limits: Limits = DEFAULTS,
 ) -> Split | None:
     """How to close the stratum inside tasks, or nothing if that cannot be done or is not worth it; see `why_not`.
 
     `sizes` has the rows of every relation that the stratum reads, and the explicit facts of its own.
     """
-    found = _decide(program, stratum, sizes, parts)
+    found = _decide(program, stratum, sizes, parts, limits)
     return None if isinstance(found, str) else found
 
 
-def why_not(program: CheckedProgram, stratum: Stratum, sizes: Mapping[str, int]) -> str:
+def why_not(program: CheckedProgram, stratum: Stratum, sizes: Mapping[str, int], limits: Limits = DEFAULTS) -> str:
     """Why `decide` has nothing to offer; empty if it has."""
-    found = _decide(program, stratum, sizes, None)
+    found = _decide(program, stratum, sizes, None, limits)
     return found if isinstance(found, str) else ""
 
 
-def _decide(program: CheckedProgram, stratum: Stratum, sizes: Mapping[str, int], parts: int | None) -> Split | str:
+def _decide(
+    program: CheckedProgram, stratum: Stratum, sizes: Mapping[str, int], parts: int | None, limits: Limits
+) -> Split | str:
     if not stratum.recursive:
         return "it is not recursive"
     reads = _reads((*stratum.nonrecursive, *stratum.recursive), stratum)
@@ -91,8 +91,9 @@ def _decide(program: CheckedProgram, stratum: Stratum, sizes: Mapping[str, int],
     if flat:
         return f"`{flat[0]}` has no columns"
     total = sum(sizes.get(name, 0) for name in (*reads, *stratum.relations))
-    count = parts or (1 if total <= SMALL_ROWS else min(MOST, max(FEWEST, total // SHARE_ROWS)))
-    if total <= COPIED_ROWS:
+    shares = min(limits.most_shares, max(limits.fewest_shares, total // limits.share_rows))
+    count = parts or (1 if total <= limits.single_share_rows else shares)
+    if total <= limits.copied_rows:
         whole = _task_program(program, _as_it_is(stratum), reads)
         module = _only_module(whole)
         if module is not None:
@@ -102,15 +103,15 @@ def _decide(program: CheckedProgram, stratum: Stratum, sizes: Mapping[str, int],
     linear = _linearized(program, stratum)
     keys = _keys(program, linear.stratum)
     if not keys:
-        if total > WHOLE_ROWS:
+        if total > limits.whole_rows:
             return f"it does not split by columns, and {total:,} rows are too many for one task"
         reason = f"it does not split by columns, and all of it ({counted(total, 'row')}) goes to one task"
         return Split(_task_program(program, linear, reads), {}, linear.explicit, 1, False, reason)
     shown = ", ".join(f"{name}({', '.join(_names(program, name, columns))})" for name, columns in keys.items())
-    if total <= COPIED_ROWS:
+    if total <= limits.copied_rows:
         reason = f"splits by {shown}: {counted(count, 'share')}, {counted(total, 'row')} copied to each task"
         return Split(_task_program(program, linear, reads), keys, linear.explicit, count, False, reason)
-    return _seeded(program, stratum, sizes, keys, shown, parts)
+    return _seeded(program, stratum, sizes, keys, shown, parts, limits)
 
 
 def _seeded(
@@ -120,15 +121,16 @@ def _seeded(
     keys: Mapping[str, tuple[int, ...]],
     shown: str,
     parts: int | None,
+    limits: Limits,
 ) -> Split | str:
     """Shares of first facts that are too many to copy; the rest of what the recursive rules read is copied."""
     reads = _reads(stratum.recursive, stratum)
     total = sum(sizes.get(name, 0) for name in reads)
-    if total > COPIED_ROWS:
+    if total > limits.copied_rows:
         return f"splits by {shown}, but {total:,} rows are too many to copy to every task"
     if len(stratum.relations) > 1 or not _is_linear(stratum):
         return f"splits by {shown}, but has too many first facts to copy to every task"
-    count = parts or MOST
+    count = parts or limits.most_shares
     reason = f"splits by {shown}: first facts in {counted(count, 'share')}, {counted(total, 'row')} copied to each task"
     shape = _as_it_is(replace(stratum, nonrecursive=()))
     return Split(_task_program(program, shape, reads), keys, shape.explicit, count, True, reason)

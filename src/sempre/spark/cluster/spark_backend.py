@@ -34,7 +34,6 @@ from sempre.spark.cluster.neighbors import neighbors
 from sempre.spark.cluster.plans import NOTHING_BOUND, BoundFrame, PlanPrefix, RuleFrames, cuts
 from sempre.spark.cluster.scratch import Scratch, WrittenRows
 from sempre.spark.cluster.tables import (
-    BROADCAST_VALUES,
     FrameTally,
     Table,
     TableContext,
@@ -49,9 +48,6 @@ from sempre.spark.cluster.tables import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-# About how many facts a plan gives per row of the smallest thing it reads.
-FANOUT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +82,15 @@ class SparkBackend:
 
     def __init__(self, program: CheckedProgram, spark: SparkSession, values: Values, limits: Limits = DEFAULTS) -> None:
         self.program = program
-        self.limits = limits
         self.values = values
         self.instances = 0
-        self.scratch = Scratch(spark)
+        self.scratch = Scratch(spark, limits)
         self._store = TableContext(self.scratch, values, program)
+
+    @property
+    def limits(self) -> Limits:
+        """The thresholds of the database."""
+        return self.scratch.limits
 
     def close(self) -> None:
         """Remove whatever is on scratch."""
@@ -208,7 +208,7 @@ class SparkBackend:
                     continue
             parents += mine
             makers.append(partial(frames.head, plan, kinds, begun))
-            guess += FANOUT * min((len(version_of(views, key)) for key in prepared.needs), default=1)
+            guess += self.limits.fanout * min((len(version_of(views, key)) for key in prepared.needs), default=1)
         return makers, parents, guess
 
     def _begin(self, frames: RuleFrames, plan: Plan, parents: list[Table]) -> tuple[PlanPrefix | None, list[Table]]:
@@ -246,7 +246,7 @@ class SparkBackend:
             found = [df for df in (maker() for maker in makers) if df is not None]
             return union_frames(found).distinct() if found else empty.frame()
 
-        if is_small(guess, names) and not is_small(len(known), names):
+        if is_small(guess, names, self.limits) and not is_small(len(known), names, self.limits):
             # Found first, so that what is known need not be shuffled to see what is new.
             found = self._store.lazy(empty, derived, parents, shared=True, guess=guess)
             return self._store.lazy(
@@ -475,19 +475,20 @@ class SparkBackend:
         )
 
 
-def is_small(size: int | None, names: Sequence[str]) -> bool:
+def is_small(size: int | None, names: Sequence[str], limits: Limits) -> bool:
     """Whether so many rows can be sent to every task."""
-    return size is not None and size * len(names) <= BROADCAST_VALUES
+    return size is not None and size * len(names) <= limits.broadcast_values
 
 
 def broadcast_if_small(rows: Table) -> DataFrame:
     """A DataFrame of rows that something else is looked up in."""
-    return rows.frame().hint("broadcast") if is_small(rows.guess, rows.names) else rows.frame()
+    return rows.frame().hint("broadcast") if is_small(rows.guess, rows.names, rows.store.limits) else rows.frame()
 
 
 def rows_in(rows: Table, version: Version) -> DataFrame:
     """The rows that a version has."""
-    if is_small(rows.guess, rows.names) and not is_small(len(version), rows.names) and not rows.weighted:
+    limits, names = rows.store.limits, rows.names
+    if is_small(rows.guess, names, limits) and not is_small(len(version), names, limits) and not rows.weighted:
         return version.frame().join(rows.frame().select(*rows.names).hint("broadcast"), on=rows.names, how="left_semi")
     return rows.frame().join(version.frame(), on=rows.names, how="left_semi")
 
@@ -495,7 +496,8 @@ def rows_in(rows: Table, version: Version) -> DataFrame:
 def rows_not_in(rows: Table, version: Version) -> DataFrame:
     """The rows that a version does not have."""
     names = rows.names
-    if not (rows.is_settled and is_small(len(rows), names)) or is_small(len(version), names):
+    limits = rows.store.limits
+    if not (rows.is_settled and is_small(len(rows), names, limits)) or is_small(len(version), names, limits):
         return frame_without(rows.frame(), version, names)
     # Spark can look a few rows up in many without moving the many, but not find those that are missing.
     present = version.frame().join(rows.frame().select(*names).hint("broadcast"), on=names, how="left_semi")
@@ -506,7 +508,9 @@ def frame_without(df: DataFrame, version: Version, names: list[str]) -> DataFram
     """The rows of a DataFrame that a version does not have."""
     if not len(version):
         return df
-    return df.join(hinted(version.frame(), len(version) * len(names)), on=names, how="left_anti")
+    return df.join(
+        hinted(version.frame(), len(version) * len(names), version.like.store.limits), on=names, how="left_anti"
+    )
 
 
 def _others(steps: tuple[Step, ...]) -> list[tuple[str, Read]]:

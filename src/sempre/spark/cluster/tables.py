@@ -24,28 +24,17 @@ from numpy.typing import NDArray
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.layout import Column
+from sempre.limits import Limits
 from sempre.plan.backend import CLUSTER, Rows, Shape
 from sempre.plan.ops import Order, Read
 from sempre.spark.cluster.column_types import WEIGHT, Kinds, arrow_schema, from_arrow, names_of
-from sempre.spark.cluster.scratch import DRIVER_ROWS, Found, Scratch, WrittenRows
+from sempre.spark.cluster.scratch import Found, Scratch, WrittenRows
 from sempre.spark.failures import TaskFault
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sempre.kernel.values import Values
-
-# A version or tally with more parts than this is merged.
-MANY_PARTS = 12
-# A side with at most this many values is sent to every task instead of being shuffled.
-BROADCAST_VALUES = 1_000_000
-# One with at most this many is hashed where it was shuffled to, instead of both sides being sorted.
-HASH_VALUES = 8_000_000
-# What the planner hears of a column comes from so many of its values.
-SAMPLE_ROWS = 4096
-# A value is common in a column if at least this part of the rows has it, and so many rows of a sample do.
-COMMON_PART = 1 / 32
-COMMON_ROWS = 2
 
 
 class TableContext:
@@ -58,6 +47,11 @@ class TableContext:
         # Merged tables that nobody has asked for yet: settled at the end of an epoch, at the latest.
         self._merging: weakref.WeakSet[Table] = weakref.WeakSet()
         self._opened: weakref.WeakValueDictionary[Path, Table] = weakref.WeakValueDictionary()
+
+    @property
+    def limits(self) -> Limits:
+        """The thresholds of the database."""
+        return self.scratch.limits
 
     def empty(self, kinds: Kinds, arity: int, weighted: bool = False) -> Table:
         table = Table(self, kinds, arity, weighted)
@@ -89,7 +83,7 @@ class TableContext:
     def held(self, table: pa.Table, kinds: Kinds, arity: int) -> Table:
         """A table with these rows."""
         made = Table(self, kinds, arity, False)
-        made.keep(table if table.num_rows <= DRIVER_ROWS else self.scratch.put(table))
+        made.keep(table if table.num_rows <= self.limits.driver_rows else self.scratch.put(table))
         return made
 
     def opened(self, path: Path, rows: int, kinds: Kinds, arity: int) -> Table:
@@ -98,7 +92,7 @@ class TableContext:
         if table is None:
             table = self._opened[path] = Table(self, kinds, arity, False)
             table._size, table._path = rows, path
-            if rows <= DRIVER_ROWS:
+            if rows <= self.limits.driver_rows:
                 table.here = self.scratch.get(path, names_of(kinds))
         return table
 
@@ -113,7 +107,8 @@ class TableContext:
         if not fresh:
             return
         try:
-            few = [table.guess is not None and table.guess <= DRIVER_ROWS for table in fresh]
+            most = self.limits.fetched_rows
+            few = [table.guess is not None and table.guess <= most for table in fresh]
             written = self.scratch.write_all([table.frame for table in fresh], few)
         except TaskFault as fault:
             raise self._located(fault) from None
@@ -252,13 +247,16 @@ class Table:
         if not self.is_settled or self.known_empty:
             return frozenset()
         values, counts = self._sampled(column)
-        return frozenset(values.filter(pa.array(counts >= max(COMMON_ROWS, COMMON_PART * counts.sum()))).to_pylist())
+        limits = self.store.limits
+        least = max(limits.common_rows, limits.common_share * counts.sum())
+        return frozenset(values.filter(pa.array(counts >= least)).to_pylist())
 
     def _sampled(self, column: int) -> tuple[pa.Array, NDArray[np.int64]]:
         """Some values of a column, each once, and how often they were seen."""
         if column not in self._seen:
             name, here = self.names[column], self.here
-            sample = self.store.scratch.sample(self.path, name, SAMPLE_ROWS) if here is None else here.column(name)
+            rows, scratch = self.store.limits.sample_rows, self.store.scratch
+            sample = scratch.sample(self.path, name, rows) if here is None else here.column(name)
             found = sample.value_counts()
             self._seen[column] = found.field("values"), found.field("counts").to_numpy()
         return self._seen[column]
@@ -328,11 +326,11 @@ def guessed(tables: Iterable[Table]) -> int | None:
     return sum(known) if len(known) == len(guesses) else None
 
 
-def hinted(df: DataFrame, values: int, hashed: bool = True) -> DataFrame:
+def hinted(df: DataFrame, values: int, limits: Limits, hashed: bool = True) -> DataFrame:
     """The right side of a join with about so many values, with a word to Spark on how to join."""
-    if values <= BROADCAST_VALUES:
+    if values <= limits.broadcast_values:
         return df.hint("broadcast")
-    return df.hint("shuffle_hash") if hashed and values <= HASH_VALUES else df
+    return df.hint("shuffle_hash") if hashed and values <= limits.hash_values else df
 
 
 def union_frames(frames: Sequence[DataFrame]) -> DataFrame:
@@ -404,7 +402,7 @@ class Version:
             df = store.scan(parts).select(*names)
             if gone:
                 size = sum(map(len, gone)) * len(names)
-                df = df.join(hinted(store.scan(gone).select(*names), size), on=names, how="left_anti")
+                df = df.join(hinted(store.scan(gone).select(*names), size, store.limits), on=names, how="left_anti")
             frames.append(df)
         return union_frames(frames)
 
@@ -425,11 +423,12 @@ class Version:
         """As it is, unless it has many parts: then the smaller ones are merged, or all where some were taken out of."""
         if not self._size:
             return Version(self.like, (), 0)
-        if len({id(table) for table in self.tables()}) <= MANY_PARTS:
+        most = self.like.store.limits.many_parts
+        if len({id(table) for table in self.tables()}) <= most:
             return self
         kept: list[Part] = []
         if not any(gone for _, gone in self.parts):
-            kept = sorted(self.parts, key=lambda part: -len(part[0]))[: MANY_PARTS // 2]
+            kept = sorted(self.parts, key=lambda part: -len(part[0]))[: most // 2]
         merging = tuple(part for part in self.parts if part not in kept)
         some = Version(self.like, merging, self._size - sum(len(part) for part, _ in kept))
         table = self.like.store.merged(some.tables(), some.frame, len(some))
@@ -464,7 +463,7 @@ class FrameTally:
         if counted.known_empty:
             return self
         parts = (*self.parts, counted)
-        if len(parts) <= MANY_PARTS:
+        if len(parts) <= self.like.store.limits.many_parts:
             return FrameTally(self.like, parts)
         return FrameTally(self.like, (self.like.store.merged(parts, FrameTally(self.like, parts).frame, None),))
 

@@ -31,7 +31,7 @@ class TaskClosing:
         below = set().union(*(relations_of(rule.body) for rule in rules)) - set(stratum.relations)
         standing = {**{name: work.new[name] for name in below}, **{n: work.explicit[n] for n in stratum.relations}}
         sizes = {name: len(version) for name, version in standing.items()}
-        split = decide(work.program, stratum, sizes) if any(sizes.values()) else None
+        split = decide(work.program, stratum, sizes, limits=self._backend.limits) if any(sizes.values()) else None
         if split is None:
             return None
         backend, seeds = self._backend, None
