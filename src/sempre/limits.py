@@ -68,6 +68,12 @@ class Limits:
     # it.
     one_pass_rows: int = 1_000_000
 
+    # ------------------------------------------------------------- places
+    # The share of the machine's memory that strata may take in the driver unless `memory` says otherwise.
+    memory_share: float = 0.5
+    # A stratum comes back from the cluster when it would take less than this share of the budget.
+    return_share: float = 0.25
+
     # ------------------------------------------------------------- modules
     # A matrix has a bit for every pair of nodes: this many take 128 MiB.
     matrix_nodes: int = 1 << 15

@@ -19,12 +19,8 @@ from sempre.modules.sequences import shown
 from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
 from sempre.plan.ops import relations_of
 
-# The share of the machine's memory that strata may take in the driver unless `memory` says otherwise.
-MEMORY_SHARE = 0.5
 # A column in the kernel: eight bytes, sorted in about three orders.
 VALUE_BYTES = 24
-# A stratum comes back from the cluster when it would take less than this share of the budget.
-RETURN_SHARE = 0.25
 
 # A pass that closes a whole stratum at once, or None where it cannot: asked before rounds of DataFrames begin.
 Closer = Callable[[Work, Stratum], "Outcome | None"]
@@ -65,7 +61,8 @@ class Places:
     ) -> None:
         self._program = program
         self.backends = backends
-        self.budget = budget or int(machine_memory() * MEMORY_SHARE)
+        self.limits = next(iter(backends.values())).limits
+        self.budget = budget or int(machine_memory() * self.limits.memory_share)
         self.closer = closer
         only = next(iter(backends)) if len(backends) == 1 else None
         self._fixed = only or (wanted if wanted in backends else None)
@@ -107,7 +104,7 @@ class Places:
             return Choice(DRIVER, "")
         arriving = 0 if coming is None else len(coming)
         needed = self.bytes_of(relation, len(old) + max(arriving, 0 if going is None else len(going)))
-        if needed <= self.budget * RETURN_SHARE:
+        if needed <= self.budget * self.limits.return_share:
             return Choice(DRIVER, "")
         return Choice(CLUSTER, self._beyond(relation, needed))
 
@@ -125,7 +122,7 @@ class Places:
         if self._fixed is not None:
             return Choice(self._fixed, "")
         needed = self.estimate(stratum, sizes(epoch, stratum))
-        limit = self.budget * (RETURN_SHARE if home == CLUSTER else 1)
+        limit = self.budget * (self.limits.return_share if home == CLUSTER else 1)
         if needed <= limit:
             return Choice(DRIVER, "")
         return Choice(CLUSTER, self._beyond(shown(stratum.relations), needed))

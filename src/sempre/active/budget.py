@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 
 # The part of the machine's memory that a run may use unless the user says otherwise.
-SHARE = 0.75
+RUN_MEMORY_SHARE = 0.75
 _STATM = Path("/proc/self/statm")
 
 
 def default_budget() -> int | None:
     """Bytes, or None where the system does not tell."""
     try:
-        return int(SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        return int(RUN_MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (ValueError, OSError, AttributeError):
         return None
 

@@ -11,7 +11,7 @@ NUMERIC = frozenset({Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT})
 INTEGRAL = frozenset({Kind.NUMBER, Kind.UNSIGNED})
 SCALAR = NUMERIC | {Kind.SYMBOL}
 
-MANY = 1 << 30
+ANY_NUMBER = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ FUNCTORS: dict[str, Functor] = {
     "neg": _same(1, frozenset({Kind.NUMBER, Kind.FLOAT})),
     "bnot": _same(1, INTEGRAL),
     "lnot": _same(1, INTEGRAL),
-    "max": _same(2, SCALAR, MANY),
-    "min": _same(2, SCALAR, MANY),
-    "cat": Functor(2, MANY, parameters=(_SYMBOL,), result=Kind.SYMBOL),
+    "max": _same(2, SCALAR, ANY_NUMBER),
+    "min": _same(2, SCALAR, ANY_NUMBER),
+    "cat": Functor(2, ANY_NUMBER, parameters=(_SYMBOL,), result=Kind.SYMBOL),
     "strlen": _maps(Kind.NUMBER, _SYMBOL),
     "substr": _maps(Kind.SYMBOL, _SYMBOL, _NUMBER, _NUMBER),
     "ord": _maps(Kind.NUMBER, _SYMBOL),
@@ -75,7 +75,7 @@ FUNCTORS: dict[str, Functor] = {
     "ftou": _maps(Kind.UNSIGNED, _FLOAT),
     "utof": _maps(Kind.FLOAT, _UNSIGNED),
     "utoi": _maps(Kind.NUMBER, _UNSIGNED),
-    "f_init": Functor(1, MANY, parameters=(ANY,), result=Kind.RECORD),  # the parser turns these two into records,
+    "f_init": Functor(1, ANY_NUMBER, parameters=(ANY,), result=Kind.RECORD),  # the parser turns these two into records,
     "f_concat": _maps(Kind.RECORD, ANY, _RECORD),  # so that only wrong uses are left
     "f_member": _maps(Kind.NUMBER, _RECORD, ANY),
     "f_inPath": _maps(Kind.NUMBER, _RECORD, ANY),

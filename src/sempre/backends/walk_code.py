@@ -26,7 +26,7 @@ OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 INSERT, DELETE = 0, 1
 MORE, OVERFLOW = 1, 2
 TABLE_BITS = 17
-BUDGET = 1 << 15
+WALK_BUDGET = 1 << 15
 
 
 class NotWalkable(Exception):
@@ -238,7 +238,7 @@ def walk(
         keys, owners, _table(rows, 3), np.array(writer.starts, np.int64), np.array(writer.code, np.int64),
         _table(writer.sources, 2), _table(writer.parts, 4), _table(writer.runs, 2),
         np.array([source for source, _ in shown], np.int64), tallies, ranges,
-        writer.most_slots, INSERT if deleting is None else DELETE, TABLE_BITS, BUDGET,
+        writer.most_slots, INSERT if deleting is None else DELETE, TABLE_BITS, WALK_BUDGET,
     )  # fmt: skip
     status, done, joined, joined_of, counted, counted_of, counts = result
     if status == OVERFLOW:

@@ -16,13 +16,13 @@ from sempre.files.directive_options import TextFormat
 from sempre.files.records import Value, parse_record
 
 Rows: TypeAlias = "pa.Table | pa.RecordBatchReader"
-BATCH = 1 << 17
+BATCH_ROWS = 1 << 17
 # Loading pyarrow.compute takes longer than looking at this many rows.
-FEW = 1000
+ONE_BY_ONE_ROWS = 1000
 
 
 def batches(rows: Rows) -> Iterator[pa.RecordBatch]:
-    return iter(rows.to_batches(max_chunksize=BATCH)) if isinstance(rows, pa.Table) else iter(rows)
+    return iter(rows.to_batches(max_chunksize=BATCH_ROWS)) if isinstance(rows, pa.Table) else iter(rows)
 
 
 def write_text(rows: Rows, sink: BinaryIO, relation: Relation, layout: TextFormat) -> int:
@@ -62,7 +62,7 @@ class _TextWriter:
             include_header=False,
             delimiter=layout.delimiter if self.simple else "\t",
             quoting_style="needed" if layout.rfc4180 else "none",
-            batch_size=BATCH,
+            batch_size=BATCH_ROWS,
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -80,7 +80,7 @@ class _TextWriter:
 
     def _count(self, columns: list[pa.Array], pattern: str) -> int:
         """How many texts contain the pattern."""
-        if columns and len(columns[0]) <= FEW:
+        if columns and len(columns[0]) <= ONE_BY_ONE_ROWS:
             found = re.compile(pattern).search
             return sum(found(text) is not None for i in self.texts for text in columns[i].to_pylist())
         import pyarrow.compute as pc

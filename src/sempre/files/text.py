@@ -16,8 +16,8 @@ from sempre.files.records import RecordError, format_record, parse_record
 from sempre.files.scan import header_of, scan_text, scan_unit
 
 BOM = b"\xef\xbb\xbf"
-SMALL = 1 << 20
-BLOCK = 1 << 22
+ONE_THREAD_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 22
 
 
 def read_text(data: bytes, relation: Relation, layout: TextFormat, name: str, types: Mapping[str, Type]) -> pa.Table:
@@ -80,7 +80,7 @@ def _read_fast(data: bytes, start: int, relation: Relation, layout: TextFormat) 
     try:
         table = csv.read_csv(
             pa.BufferReader(pa.py_buffer(data).slice(start)),
-            csv.ReadOptions(column_names=names, block_size=BLOCK, use_threads=len(data) > SMALL),
+            csv.ReadOptions(column_names=names, block_size=BLOCK_BYTES, use_threads=len(data) > ONE_THREAD_BYTES),
             csv.ParseOptions(
                 delimiter=delimiter.decode(),
                 quote_char=quote,

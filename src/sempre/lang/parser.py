@@ -31,7 +31,7 @@ from sempre.lang.syntax import (
     Truth,
     Unsigned,
 )
-from sempre.lang.walk import DEEPEST, is_too_deep
+from sempre.lang.walk import DEEPEST_TERM, is_too_deep
 
 Plan = tuple[tuple[int, tuple[int, ...]], ...]
 
@@ -104,7 +104,9 @@ class Parser(DeclarationParser):
         return items
 
     def too_deep(self, span: Span) -> SyntaxFailure:
-        return self.fail("E109", "this is nested too deeply", span, f"At most {DEEPEST} levels can be read; split it.")
+        return self.fail(
+            "E109", "this is nested too deeply", span, f"At most {DEEPEST_TERM} levels can be read; split it."
+        )
 
     def recover(self, diagnostic: Diagnostic, start: int) -> None:
         """Record `diagnostic` and go to where the next item begins.

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from sempre.lang.syntax import Aggregate, Rule, Term, Variable, is_plain_fact
 
 # Deeper trees would exhaust the stack of the passes that walk them.
-DEEPEST = 100
+DEEPEST_TERM = 100
 
 N = TypeVar("N")
 
@@ -90,7 +90,7 @@ def is_too_deep(node: object) -> bool:
     if isinstance(node, Rule) and is_plain_fact(node):
         return False
     level: list[object] = [node]
-    for _ in range(DEEPEST):
+    for _ in range(DEEPEST_TERM):
         level = [child for parent in level for child in children(parent)]
         if not level:
             return False

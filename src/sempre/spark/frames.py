@@ -32,7 +32,7 @@ UNSIGNED = "decimal(20,0)"
 DAYS = (-719_162, 2_932_896)  # 0001-01-01 to 9999-12-31: what Spark promises to handle
 MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 # Small results are one file instead of one per core.
-ONE_PART = 200_000
+ONE_PART_ROWS = 200_000
 
 CASTS = {Kind.NUMBER: "bigint", Kind.UNSIGNED: UNSIGNED, Kind.FLOAT: "double", Kind.SYMBOL: "string"}
 
@@ -282,7 +282,7 @@ def to_frame(spark: SparkSession, table: pa.Table, relation: Relation, types: Ma
     df = spark.createDataFrame(shipped, _schema(shipped))
     columns = [_restored(f"c{at}", restored[at] if at < len(restored) else "") for at in range(len(names))]
     df = df.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
-    return df.coalesce(1 if table.num_rows <= ONE_PART else _parts(table.num_rows))
+    return df.coalesce(1 if table.num_rows <= ONE_PART_ROWS else _parts(table.num_rows))
 
 
 def restored(df: DataFrame, relation: Relation, types: Mapping[str, Type]) -> DataFrame:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # How many actions run at a time: a small job is mostly waiting.
-AT_ONCE = 4
+JOBS_AT_ONCE = 4
 # A job may be about to start when the others are ended, so that is tried again and again; and at most for so long.
 RECANCEL_SECONDS = 0.3
 MOST_SECONDS = 30.0
@@ -55,7 +55,7 @@ class Jobs:
         if getattr(self._mine, "running", False):  # an action that needs others
             return [action() for action in actions]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(AT_ONCE, "sempre-job")
+            self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, "sempre-job")
         futures = [self._pool.submit(self._tagged, action) for action in actions]
         try:
             return [future.result() for future in futures]

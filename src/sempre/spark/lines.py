@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 # Beyond this, files are not fetched whole to find out which lines are wrong.
-MOST_BYTES = 512 << 20
+MOST_TEXT_BYTES = 512 << 20
 BYTE_ORDER_MARK = "\ufeff"
 SHOWN_LINES = 5
 
@@ -96,7 +96,7 @@ def read_whole(spark: SparkSession, path: str, shown: str, relation: Relation, p
     """The facts of files that are fetched whole and read by `parse`; raises with what is wrong in all of them."""
     files_df = spark.read.format("binaryFile").load(path)
     sizes = files_df.select("path", "length").toArrow().to_pylist()
-    if sum(file["length"] for file in sizes) > MOST_BYTES:
+    if sum(file["length"] for file in sizes) > MOST_TEXT_BYTES:
         raise too_large(spark, path, shown)
     contents = files_df.select("path", "content").toArrow().to_pylist()
     findings = Findings()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # So many lines are looked at one by one; a file with more of them is not what the directive says it is.
-MOST_ODD = 10_000
+MOST_ODD_LINES = 10_000
 
 FILE, BLOCK, ROW, RAW = "file", "block", "row", "raw"
 
@@ -52,10 +52,16 @@ class TextSource:
         is_odd = reduce(or_, (fn.col(name).isNull() for name in names))
         lines_df = self._numbered()
         odd_df = cells(lines_df, self.relation, self.layout, FILE, BLOCK, ROW, RAW).filter(is_odd)
-        odd = odd_df.select(FILE, BLOCK, ROW, RAW).orderBy(FILE, BLOCK, ROW).limit(MOST_ODD + 1).toArrow().to_pylist()
+        odd = (
+            odd_df.select(FILE, BLOCK, ROW, RAW)
+            .orderBy(FILE, BLOCK, ROW)
+            .limit(MOST_ODD_LINES + 1)
+            .toArrow()
+            .to_pylist()
+        )
         blocks = lines_df.groupBy(FILE, BLOCK).agg(fn.count(fn.lit(1)).alias("lines"), fn.min(ROW).alias("first"))
-        table = self._scanned(odd[:MOST_ODD], blocks.toArrow().to_pylist())
-        if len(odd) > MOST_ODD:
+        table = self._scanned(odd[:MOST_ODD_LINES], blocks.toArrow().to_pylist())
+        if len(odd) > MOST_ODD_LINES:
             raise too_large(self.spark, self.path, self.shown)
         return cells(lines_df, self.relation, self.layout).filter(~is_odd), table
 

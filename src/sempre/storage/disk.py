@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 # How much is written at once: between two writes a process may die or a disk may fill up.
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 
 
 def checksum(data: Any) -> str:
@@ -39,7 +39,7 @@ class Disk:
         try:
             view = memoryview(data).cast("B")
             while view:
-                view = view[self.write_some(handle, path, view[:CHUNK]) :]
+                view = view[self.write_some(handle, path, view[:CHUNK_BYTES]) :]
             self.step("sync", path)
             os.fsync(handle)
         finally:

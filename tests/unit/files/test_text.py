@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sempre.diagnostics import DataError
 from sempre.files.directive_options import TextFormat
 from sempre.files.scan import scan_text
-from sempre.files.text import BLOCK, _read_fast, read_text
+from sempre.files.text import BLOCK_BYTES, _read_fast, read_text
 from tests.unit.files.build import TYPES, relation
 
 KINDS = ("number", "unsigned", "float", "symbol")
@@ -65,10 +65,10 @@ def test_text_without_breaks_is_read_as_it_is(rows: list[tuple[str, int]]) -> No
 
 
 def test_a_line_longer_than_a_block_is_read() -> None:
-    data = b"a" * (BLOCK + 10) + b"\t1\nb\t2\n" + b"c" * (BLOCK + 10) + b"\t3\n"
+    data = b"a" * (BLOCK_BYTES + 10) + b"\t1\nb\t2\n" + b"c" * (BLOCK_BYTES + 10) + b"\t3\n"
     table = read_text(data, relation("r", "x:symbol", "y:number"), TextFormat(), "r.facts", TYPES)
     assert table.column("y").to_pylist() == [1, 2, 3]
-    assert [len(x) for x in table.column("x").to_pylist()] == [BLOCK + 10, 1, BLOCK + 10]
+    assert [len(x) for x in table.column("x").to_pylist()] == [BLOCK_BYTES + 10, 1, BLOCK_BYTES + 10]
 
 
 @settings(deadline=None)

@@ -18,7 +18,7 @@ from sempre.spark.frames import UNSIGNED, Unfit, not_text, nulls, out_of_range, 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-LIMIT = 1 << 64
+UNSIGNED_END = 1 << 64
 # A type with room for every unsigned number, and one more digit.
 WIDE = "decimal(21,0)"
 RECORD_HINT = "Write records as strings such as [1, [2, nil]]."
@@ -131,7 +131,7 @@ def _is_odd(name: str, kind: Kind) -> Column:
     if kind in (Kind.SYMBOL, Kind.RECORD):
         return ~fn.is_valid_utf8(col)
     if kind is Kind.UNSIGNED:
-        return (col < 0) | (col.cast(WIDE) >= _wide(LIMIT))
+        return (col < 0) | (col.cast(WIDE) >= _wide(UNSIGNED_END))
     return fn.lit(False)
 
 
@@ -143,7 +143,7 @@ def _plain(name: str, kind: Kind, given: str) -> Column:
         return col.cast("double") + fn.lit(0.0)  # one zero
     if kind is Kind.UNSIGNED and given.startswith("decimal"):
         wide = col.cast(WIDE)
-        return fn.when(wide >= _wide(LIMIT // 2), wide - _wide(LIMIT)).otherwise(wide).cast("bigint")
+        return fn.when(wide >= _wide(UNSIGNED_END // 2), wide - _wide(UNSIGNED_END)).otherwise(wide).cast("bigint")
     return col
 
 
@@ -158,7 +158,7 @@ def named(df: DataFrame, relation: Relation) -> DataFrame:
         col = fn.col(name)
         if kind is Kind.UNSIGNED:
             wide = col.cast(WIDE)
-            col = fn.when(col < 0, wide + _wide(LIMIT)).otherwise(wide).cast(UNSIGNED)
+            col = fn.when(col < 0, wide + _wide(UNSIGNED_END)).otherwise(wide).cast(UNSIGNED)
         columns.append(col.alias(shown))
     return df.select(*columns)
 
