@@ -6,7 +6,7 @@ the table says the same of all cases. `docs/dev/errors.md` says how to add a cod
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from sempre.data import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
+
+from sempre.data import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
+from sempre.data import dataclass
 from sempre.maintain.auto import Auto
 from sempre.maintain.dredc import DRedC
 from sempre.maintain.planning import Plans

@@ -8,13 +8,13 @@ declared types; what does not fit is a `DataError` that names relation, column a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sempre.analysis.model import Kind, Relation, Type
+from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.files.columns import is_by_position
 from sempre.files.instants import Unsuited, whole_numbers

@@ -14,7 +14,7 @@ and texts, and no database is at hand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from sempre.data import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.data import dataclass
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.modules.sequences import shown

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sempre.analysis.model import Kind, Relation, Type
+from sempre.data import dataclass
 from sempre.files.arrays import bytes_to_arrow, to_arrow
 from sempre.files.record_codes import texts_of
 from sempre.files.records import Value

@@ -9,7 +9,7 @@ from the recomputed facts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,6 +18,7 @@ import numpy as np
 
 from sempre.active.active_engine import ActiveEngine
 from sempre.analysis.model import Kind, Relation, Stratum
+from sempre.data import dataclass
 from sempre.engine import Engine, standing_work
 from sempre.maintain.memory import how_many
 from sempre.maintain.recompute import Recompute

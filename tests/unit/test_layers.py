@@ -25,6 +25,7 @@ LAYERS = (  # top first; names in one row are independent of each other
     "lang sizes",
     "kernel diagnostics catalog unsplit",
     "limits",
+    "data",
 )
 RANK = {name: depth for depth, row in enumerate(LAYERS) for name in row.split()}
 

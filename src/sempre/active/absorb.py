@@ -15,11 +15,12 @@ Reference: [Wolfson91] section 3 and appendix A. Differs:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sempre.active.inference import Cycle, Endless, Inference, by_sign
 from sempre.active.timeline import Timeline, clock, last_flips
 from sempre.analysis.model import NormalRule
+from sempre.data import dataclass
 from sempre.maintain.states import Sides
 from sempre.maintain.strategy import Change
 from sempre.plan.backend import Chain, Counted, Rows, Version, View

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sempre.active.absorb import absorb
 from sempre.active.budget import default_budget, resident
@@ -18,6 +18,7 @@ from sempre.active.inference import Cycle, Endless, Inference
 from sempre.active.matcher import Matcher
 from sempre.active.timeline import Phases, Timeline, one_phase
 from sempre.analysis.model import CheckedProgram
+from sempre.data import dataclass
 from sempre.diagnostics import InternalError
 from sempre.engine import EpochResult, Pending, Progress, Snapshot, StratumReport
 from sempre.kernel.capacity import CapacityError

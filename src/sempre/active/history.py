@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sempre.active.active_engine import ActiveEngine
 from sempre.active.endless_runs import fact_text
 from sempre.analysis.model import NormalRule
+from sempre.data import dataclass
 from sempre.plan.backend import Rows, View
 from sempre.plan.ops import HEAD, Read
 

@@ -11,11 +11,11 @@ cycle changes nothing, and when it comes back to a database it has been in.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from sempre.active.matcher import Matcher
 from sempre.active.timeline import Phases, Timeline, clock
 from sempre.analysis.model import NormalRule
+from sempre.data import dataclass
 from sempre.maintain.states import Sides
 from sempre.maintain.strategy import Change
 from sempre.plan.backend import Backend, Chain, Counted, CycleBackend, Rows

@@ -10,9 +10,10 @@ Reference: [Wolfson91] section 5 for the pairs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sempre.analysis.model import CheckedProgram, NormalRule
+from sempre.data import dataclass
 from sempre.maintain.strategy import Change
 from sempre.plan.backend import Chain
 

@@ -7,13 +7,13 @@ or as the result of an aggregate. `bind` finds the least set of variables that t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from sempre.analysis.alternatives import literals_of
 from sempre.analysis.draft import Clause, Draft
 from sempre.analysis.naming import shown
 from sempre.analysis.scopes import Names, aggregates_of, clause_scope, deep_names, direct_names
+from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic
 from sempre.lang.syntax import Aggregate, Atom, Cast, Comparison, Formula, Negation, Record, Term, Truth, Variable
 from sempre.lang.walk import descend, direct_aggregates, direct_variables, variables
@@ -116,6 +116,8 @@ def unbound(body: tuple[Formula, ...], given: Names, scope: Names) -> Names:
 
 def _first_places(node: object, names: Names) -> list[Variable]:
     """The first occurrence of each of `names`."""
+    if not names:
+        return []
     found: dict[str, Variable] = {}
     for variable in variables(node):
         if variable.name in names:

@@ -5,13 +5,18 @@ Every pass is a function from a draft to a draft. Nothing is changed in place; f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from sempre.analysis.model import Fact, NormalRule, Relation, Stratum
 from sempre.analysis.type_table import TypeTable
+from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic
 from sempre.lang.syntax import Formula, Head, ParsedProgram, Rule
+
+if TYPE_CHECKING:
+    from sempre.analysis.type_inference import Typing
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,8 @@ class Draft:
 
     Rules are numbered as in the program. `plain` has the facts that are right as they stand, `open` the other rules:
     only those need checks. `faulty` has the rules that later passes should not touch. `written` has the clauses as the
-    user wrote them, `clauses` with inlined relations expanded and the rules of those relations gone.
+    user wrote them, `clauses` with inlined relations expanded and the rules of those relations gone. `typings` has the
+    kinds of the terms of `written`, by the identity of the clause.
     """
 
     program: ParsedProgram
@@ -45,6 +51,7 @@ class Draft:
     inlined: frozenset[str] = frozenset()
     written: tuple[Clause, ...] = ()
     clauses: tuple[Clause, ...] = ()
+    typings: Mapping[int, Typing] = field(default_factory=dict)
     plain: tuple[tuple[int, Fact], ...] = ()
     open: tuple[tuple[int, Rule], ...] = ()
     facts: tuple[Fact, ...] = ()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sempre.analysis.model import Kind
+from sempre.data import dataclass
 
 ANY = frozenset(Kind)
 NUMERIC = frozenset({Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT})

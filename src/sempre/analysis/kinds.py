@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sempre.analysis.functor_signatures import ANY
 from sempre.analysis.model import Kind
+from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, Span
 
 Key = str | int

@@ -13,10 +13,11 @@ kind of its operands. A rule **instance** is an assignment to all variables of `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
 
+from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, Diagnostic, Span
 from sempre.lang import syntax
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sempre.analysis.draft import Draft
@@ -12,7 +12,7 @@ from sempre.analysis.naming import counted, nearest
 from sempre.analysis.type_table import unknown_type
 from sempre.diagnostics import Diagnostic
 from sempre.lang.operators import AGGREGATES
-from sempre.lang.syntax import Apply, Atom, Cast, Component, Directive, Instantiation, Rule
+from sempre.lang.syntax import Apply, Atom, Cast, Component, Directive, Instantiation
 from sempre.lang.walk import descend
 
 
@@ -21,15 +21,12 @@ def check_names(draft: Draft) -> Draft:
     diagnostics = list(_directive_problems(draft))
     faulty = set(draft.faulty)
     for number, rule in draft.open:
-        found = list(_rule_problems(rule, draft))
+        nodes = list(descend(rule))
+        found = list(_rule_problems(nodes, draft))
         diagnostics += found
-        if found or any(name not in draft.relations for name in _relation_names(rule)):
+        if found or any(isinstance(node, Atom) and node.relation not in draft.relations for node in nodes):
             faulty.add(number)
     return replace(draft, faulty=frozenset(faulty)).report(diagnostics)
-
-
-def _relation_names(rule: Rule) -> Iterator[str]:
-    return (node.relation for node in descend(rule) if isinstance(node, Atom))
 
 
 def resolve_locations(draft: Draft) -> Draft:
@@ -73,8 +70,8 @@ def _hint(name: str, draft: Draft) -> str:
     return nearest(name, draft.relations) or f"Declare it with `.decl {name}(...)`."
 
 
-def _rule_problems(rule: Rule, draft: Draft) -> Iterator[Diagnostic]:
-    for node in descend(rule):
+def _rule_problems(nodes: Iterable[object], draft: Draft) -> Iterator[Diagnostic]:
+    for node in nodes:
         match node:
             case Atom():
                 yield from _atom_problems(node, draft)

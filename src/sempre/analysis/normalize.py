@@ -6,7 +6,7 @@ determined by others, so they do not change how many instances there are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from sempre.analysis.alternatives import literals_of
 from sempre.analysis.binding import bind, strip_casts
@@ -29,6 +29,7 @@ from sempre.analysis.model import (
 )
 from sempre.analysis.scopes import Names, clause_scope, deep_names, direct_names
 from sempre.analysis.type_inference import Typing, infer
+from sempre.data import dataclass
 from sempre.diagnostics import Span
 from sempre.lang.printer import to_text
 from sempre.lang.syntax import (
@@ -58,7 +59,7 @@ def normalize(draft: Draft) -> Draft:
     for clause in draft.clauses:
         if clause.rule in draft.faulty:
             continue
-        typing = infer(clause, draft.relations, draft.types)
+        typing = draft.typings.get(id(clause)) or infer(clause, draft.relations, draft.types)
         result = _Normalizer(typing).clause(clause, len(rules))
         if isinstance(result, Fact):
             facts.append((clause.rule, result))

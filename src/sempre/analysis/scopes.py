@@ -42,7 +42,10 @@ def deep_names(node: object) -> Names:
 
 def clause_scope(node: object) -> Names:
     """The variables of a separated clause that do not belong to an inner scope."""
-    return direct_names(node) | {name for name in deep_names(node) if "#" not in name}
+    deep = deep_names(node)
+    if any("#" in name for name in deep):
+        return direct_names(node) | {name for name in deep if "#" not in name}
+    return deep
 
 
 def target_names(aggregate: Aggregate) -> Names:
@@ -88,14 +91,21 @@ def separate(rule: Rule) -> Rule:
 
 def _owned(node: object, inherited: Names) -> Names:
     """The variables that belong to the scope `node`, whether it mentions them directly or not."""
-    inner = [found for found in descend(node, _in_scope) if isinstance(found, Negation | Aggregate)]
+    inner, direct = [], set()
+    for found in descend(node, _in_scope):
+        if isinstance(found, Variable):
+            direct.add(found.name)
+        elif isinstance(found, Negation | Aggregate):
+            inner.append(found)
+    if not inner:
+        return frozenset(direct) - inherited
     negated: Counter[str] = Counter()
     for negation in inner:
         if isinstance(negation, Negation):
             negated.update(_negation_names(negation))
     aggregated = {name for scope in inner if isinstance(scope, Aggregate) for name in free_names(scope)}
     twice = {name for name, count in negated.items() if count > 1}
-    return (direct_names(node) | twice | (aggregated & negated.keys())) - inherited
+    return frozenset(direct | twice | (aggregated & negated.keys())) - inherited
 
 
 def _negation_names(negation: Negation) -> Names:
@@ -123,7 +133,8 @@ class _Renamer:
         if isinstance(node, Wildcard):
             return Variable(self.fresh("_"), node.span)  # type: ignore[return-value]
         if isinstance(node, Variable):
-            return replace(node, name=names.get(node.name, node.name))
+            name = names.get(node.name, node.name)
+            return node if name == node.name else replace(node, name=name)
         if isinstance(node, Negation):
             inner = self.enter((node.body,), names)
             return replace(node, body=self.rename(node.body, inner))

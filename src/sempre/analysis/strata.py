@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from sempre.analysis.draft import Draft
 from sempre.analysis.model import Fold, Literal, Match, NormalRule, Not, Stratum
 from sempre.analysis.name_graphs import arrange, components, shortest_path
+from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic, Span
 from sempre.lang.syntax import Aggregate, Atom, Negation, Rule
 from sempre.lang.walk import children

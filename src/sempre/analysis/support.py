@@ -29,9 +29,14 @@ from sempre.lang.walk import descend
 def refuse_unsupported(draft: Draft) -> Draft:
     """Pass: report every construct that cannot be evaluated yet; rules that have one are faulty."""
     others = [item for item in draft.program.items if not isinstance(item, Rule)]
-    found = [problem for item in (*others, *draft.open_rules()) for problem in _item_problems(item)]
-    faulty = {number for number, rule in draft.open if any(_rule_problems(rule))}
-    return replace(draft, faulty=draft.faulty | faulty).report(found)
+    found = [problem for item in others for problem in _item_problems(item)]
+    faulty = set(draft.faulty)
+    for number, rule in draft.open:
+        mine = list(_rule_problems(rule))
+        if mine:
+            found += mine
+            faulty.add(number)
+    return replace(draft, faulty=frozenset(faulty)).report(found)
 
 
 def _item_problems(item: Item) -> Iterator[Diagnostic]:
@@ -60,8 +65,6 @@ def _item_problems(item: Item) -> Iterator[Diagnostic]:
             message = f"`.limitsize` is not supported: `{', '.join(item.relations)}`"
             detail = "Which facts are left out would depend on the order of evaluation, and on the updates before."
             yield Diagnostic("E131", message, item.span, detail=detail, hint=hint)
-        case Rule():
-            yield from _rule_problems(item)
         case _:
             pass
 

@@ -8,7 +8,7 @@ only what is a subtype of its column, as in Soufflé. Results of functors, and l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sempre.analysis.alternatives import literals_of
 from sempre.analysis.draft import Clause, Draft
@@ -17,6 +17,7 @@ from sempre.analysis.kinds import Classes, Key, Sort
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.analysis.naming import counted, shown
 from sempre.analysis.type_table import TypeTable
+from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic, Span
 from sempre.lang.printer import to_text
 from sempre.lang.syntax import (
@@ -62,10 +63,10 @@ class Typing:
 
 
 def check_types(draft: Draft) -> Draft:
-    """Pass: report clashes of types, in the rules as they were written."""
-    return draft.report_clauses(
-        (clause, infer(clause, draft.relations, draft.types).diagnostics) for clause in draft.written
-    )
+    """Pass: report clashes of types, in the rules as they were written; the kinds are kept for those that stay."""
+    typings = {id(clause): infer(clause, draft.relations, draft.types) for clause in draft.written}
+    checked = draft.report_clauses((clause, typings[id(clause)].diagnostics) for clause in draft.written)
+    return replace(checked, typings=typings)
 
 
 def infer(clause: Clause, relations: Mapping[str, Relation], types: TypeTable) -> Typing:
@@ -216,7 +217,7 @@ class _Inference:
 
     def require(self, term: Term, sort: Sort, what: str) -> bool:
         """`what` needs `term` to be of `sort`; whether it may be."""
-        known = self.classes.narrow(key_of(term), replace(sort, place=term.span, reason=what))
+        known = self.classes.narrow(key_of(term), Sort(sort.kinds, sort.record, term.span, what))
         if known is None:
             return True
         needs = "is" if what.startswith("column") else "needs"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sempre.analysis.model import Kind, Type
 from sempre.analysis.naming import nearest
+from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic, Span
 from sempre.lang.syntax import AlgebraicType, ParsedProgram, RecordType, Subtype, TypeDecl, Union
 

@@ -16,13 +16,18 @@ PRAGMAS = ("semantics",)
 
 def warn(draft: Draft) -> Draft:
     """Pass: what has no effect, what nothing uses, what is empty, and what Soufflé would count otherwise."""
-    found = (_unused_relations, _single_variables, _unknown_pragmas, _empty_relations, _counted_wildcards)
-    return draft.report([problem for look in found for problem in look(draft)])
-
-
-def _unused_relations(draft: Draft) -> Iterator[Diagnostic]:
-    """Relations that are neither read nor written out; a program that writes nothing out is asked for everything."""
     read, derived = _mentioned(draft)
+    return draft.report([
+        *_unused_relations(draft, read, derived),
+        *_single_variables(draft),
+        *_unknown_pragmas(draft),
+        *_empty_relations(draft, read, derived),
+        *_counted_wildcards(draft),
+    ])  # fmt: skip
+
+
+def _unused_relations(draft: Draft, read: set[str], derived: set[str]) -> Iterator[Diagnostic]:
+    """Relations that are neither read nor written out; a program that writes nothing out is asked for everything."""
     writes = any(relation.outputs or relation.printsize for relation in draft.relations.values())
     for name, relation in draft.relations.items():
         wanted = relation.outputs or relation.printsize if writes else name in derived or relation.inputs
@@ -67,9 +72,8 @@ def _unknown_pragmas(draft: Draft) -> Iterator[Diagnostic]:
             yield Diagnostic("W204", message, item.span, hint=hint, severity="warning")
 
 
-def _empty_relations(draft: Draft) -> Iterator[Diagnostic]:
+def _empty_relations(draft: Draft, read: set[str], derived: set[str]) -> Iterator[Diagnostic]:
     """Relations that rules read and nothing fills; a program that states and reads no facts is given all of them."""
-    read, derived = _mentioned(draft)
     if not draft.plain and not any(relation.inputs for relation in draft.relations.values()):
         return
     for name, relation in draft.relations.items():

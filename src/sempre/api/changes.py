@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from sempre.api.intake import unknown
 from sempre.api.options import peak_rss
 from sempre.api.program import Program
 from sempre.api.relation_frames import RelationFrames
+from sempre.data import dataclass
 from sempre.diagnostics import StateError
 from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.maintain.strategy import Change, difference

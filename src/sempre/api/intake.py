@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from sempre.analysis.model import Relation
 from sempre.api.program import Program
 from sempre.backends.local import LocalBackend
+from sempre.data import dataclass
 from sempre.diagnostics import DataError
 from sempre.engine import Engine
 from sempre.ingest import Parts, encode_rows, is_spark_frame, split_given

@@ -5,11 +5,11 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
+from sempre.data import dataclass
 from sempre.diagnostics import BackendError, StateError
 from sempre.engine import Progress
 from sempre.limits import DEFAULTS, Limits

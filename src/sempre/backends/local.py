@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ from sempre.backends import head_groups
 from sempre.backends.ordering import Ordering
 from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute, view_of
 from sempre.backends.walk_code import WalkResult, is_walkable, walk
+from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel import compiled, join
 from sempre.kernel.chains import Chain, digest

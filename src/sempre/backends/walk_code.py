@@ -7,12 +7,13 @@ comparison of plain values, on narrow keys. Whatever is not walkable is left to 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from sempre.analysis.model import Const, Expr, Kind, Var
 from sempre.backends.pipeline import Views, encode, view_of
+from sempre.data import dataclass
 from sempre.kernel import compiled, join
 from sempre.kernel.layout import INT64_MAX, Packing
 from sempre.kernel.tally import Counted, Tally

@@ -7,6 +7,7 @@ and imports what it needs when it runs: a tiny program must not wait for what it
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -25,9 +26,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:  # called by somebody who goes on afterwards
         with ending:
             return _ended(ending, argv)
+    _settle_process()
     ending.at_exit()
     ending.__enter__()  # and the signals are not given back: nothing is left that they could mean to others
     return _ended(ending, None)
+
+
+def _settle_process() -> None:
+    """What suits a process that is ours alone."""
+    # NumPy's BLAS, which nothing here calls, starts threads that spin for a while when it is loaded.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Trees of a program are many small objects that all stay: looking for garbage among them is for nothing.
+    gc.set_threshold(100_000, 50, 100)
 
 
 def _ended(ending: SignalExit, argv: Sequence[str] | None) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Kind, Relation, Type
+from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic, Findings, SempreError, Span
 from sempre.files.columns import RANGES, concat, table_of, unit_table
 from sempre.files.directive_options import Endpoint

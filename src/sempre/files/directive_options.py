@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sempre.analysis.model import CheckedProgram, Relation
+from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic, ProgramError
 from sempre.files.matching import BY_NAME, IN_DIRECTIVE, ColumnChoice
 from sempre.lang.syntax import Directive

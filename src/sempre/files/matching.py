@@ -10,9 +10,9 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sempre.analysis.model import Relation
+from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic, Span
 
 # What Spark calls the columns of tuples and of text; what polars and, made to text, pandas call theirs.

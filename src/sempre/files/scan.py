@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation, Type
+from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic, Span
 from sempre.files.columns import RANGES, table_of
 from sempre.files.directive_options import TextFormat

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol
@@ -15,6 +15,7 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Relation, Type
+from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic, Span
 from sempre.files.directive_options import Endpoint, TextFormat, output_endpoint
 from sempre.files.encode import Rows, write_json, write_parquet, write_text

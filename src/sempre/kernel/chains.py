@@ -19,10 +19,11 @@ Reference: [Wolfson91] section 4. Differs: run-length encoded, for all facts at 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from sempre.data import dataclass
 from sempre.kernel import join
 from sempre.kernel.layout import Column, Field, Keys, Packing, common_packing, packing
 from sempre.kernel.tally import Counted, Tally

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sempre.data import dataclass
 
 Column: TypeAlias = NDArray[np.int64]
 Keys: TypeAlias = NDArray[Any]

@@ -15,12 +15,12 @@ the edges; `Components` ignores directions and has a label for every node.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sempre.data import dataclass
 from sempre.kernel import compiled
 from sempre.kernel.graphs import (
     HEAD_BITS,

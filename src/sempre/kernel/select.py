@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from sempre.data import dataclass
 from sempre.kernel.join import Mask
 from sempre.kernel.layout import Column, Keys
 from sempre.kernel.trace import RowSet

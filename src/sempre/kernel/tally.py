@@ -7,10 +7,10 @@ a change is a run of differences, and runs are merged, differences added up and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from sempre.data import dataclass
 from sempre.kernel import join
 from sempre.kernel.layout import Column, Keys, Packing, fields_covering, packing
 from sempre.kernel.run import Run

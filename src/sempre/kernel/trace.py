@@ -16,11 +16,11 @@ Reference: [DD] on traces of sorted, merged batches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from sempre.data import dataclass
 from sempre.kernel import join
 from sempre.kernel.layout import Column, Field, Keys, Packing, fields_covering, packing
 from sempre.kernel.run import Run

@@ -13,9 +13,10 @@ engine does not support yet (components, ADTs, ...) has nodes too; `analysis` re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, Span
 
 # --------------------------------------------------------------------------------------------------- terms

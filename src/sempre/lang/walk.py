@@ -14,43 +14,65 @@ DEEPEST_TERM = 100
 N = TypeVar("N")
 
 
-_NAMES: dict[type, tuple[str, ...]] = {}
+# Per class of node, the fields that may hold other nodes; None for what is no node.
+_NAMES: dict[type, tuple[str, ...] | None] = {}
+# Fields with these annotations never hold nodes.
+_PLAIN = frozenset({"str", "int", "float", "bool", "str | None", "int | None", "tuple[str, ...]", "Span"})
 
 
-def _names(node: Any) -> tuple[str, ...]:
-    """The fields of a node that may hold other nodes."""
-    names = _NAMES.get(type(node))
-    if names is None:
-        names = _NAMES[type(node)] = tuple(field.name for field in fields(node) if field.name != "span")
-    return names
+def _names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a class of nodes that may hold other nodes, in order; None if it is no such class."""
+    try:
+        return _NAMES[kind]
+    except KeyError:
+        names = None
+        if is_dataclass(kind):
+            names = tuple(each.name for each in fields(kind) if each.name != "span" and each.type not in _PLAIN)
+        _NAMES[kind] = names
+        return names
 
 
-def children(node: object) -> Iterator[object]:
+def children(node: object) -> list[object]:
     """The nodes directly below `node`, those inside tuples included."""
+    found: list[object] = []
     if isinstance(node, tuple):
-        for child in node:
-            if isinstance(child, tuple):
-                yield from children(child)
-            elif is_dataclass(child):
-                yield child
-    elif is_dataclass(node):
-        yield from children(tuple(getattr(node, name) for name in _names(node)))
+        _add(node, found)
+        return found
+    for name in _names(type(node)) or ():
+        value = getattr(node, name)
+        kind = type(value)
+        if kind is tuple:
+            _add(value, found)
+        elif _names(kind) is not None:
+            found.append(value)
+    return found
 
 
-def descend(node: object, into: Callable[[object], bool] = lambda node: True) -> Iterator[object]:
+def _add(values: tuple[object, ...], found: list[object]) -> None:
+    for value in values:
+        if isinstance(value, tuple):
+            _add(value, found)
+        elif _names(type(value)) is not None:
+            found.append(value)
+
+
+def descend(node: object, into: Callable[[object], bool] | None = None) -> Iterator[object]:
     """`node` and all nodes below it, outermost and leftmost first; what is below a node only where `into` allows."""
     stack = [node]
     while stack:
         top = stack.pop()
         yield top
-        if into(top):
-            stack.extend(reversed(list(children(top))))
+        # Most nodes have nothing below them.
+        if _NAMES.get(type(top)) != () and (into is None or into(top)):
+            below = children(top)
+            below.reverse()
+            stack += below
 
 
 def map_children(node: N, change: Callable[[Any], Any]) -> N:
     """`node` with `change` applied to the nodes directly below it; `node` itself when none changed."""
     changes = {}
-    for name in _names(node):
+    for name in _names(type(node)) or ():
         old = getattr(node, name)
         new = _map_value(old, change)
         if new is not old:
@@ -62,12 +84,12 @@ def _map_value(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, tuple):
         mapped = tuple(_map_value(part, change) for part in value)
         return mapped if any(new is not old for new, old in zip(mapped, value, strict=True)) else value
-    return change(value) if is_dataclass(value) else value
+    return value if _names(type(value)) is None else change(value)
 
 
 def variables(node: object) -> list[Variable]:
     """Every occurrence of a variable in `node`, in order."""
-    return [found for found in descend(node) if isinstance(found, Variable)]
+    return [found for found in descend(node) if type(found) is Variable]
 
 
 def outside_aggregates(node: object) -> bool:

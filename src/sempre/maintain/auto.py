@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from sempre.analysis.model import Stratum
+from sempre.data import dataclass
 from sempre.kernel.capacity import CapacityError
 from sempre.maintain.dredc import DRedC
 from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, described

@@ -14,10 +14,10 @@ Differs: counters are lazy, and a stratum's changes are one batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sempre.analysis.model import NormalRule, Stratum
+from sempre.data import dataclass
 from sempre.maintain.memory import Checks, MemorySink, MemorySource, Meta
 from sempre.maintain.modular import PartitionedMemory, exchange_of, worthwhile
 from sempre.maintain.recompute import materialize_with

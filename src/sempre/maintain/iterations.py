@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from sempre.analysis.model import NormalRule, Stratum
+from sempre.data import dataclass
 from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, how_many
 from sempre.maintain.planning import change_pivots, pivot_relation
 from sempre.maintain.states import LowerStrata, Sides, ViewDict, read_alike, read_step

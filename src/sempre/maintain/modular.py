@@ -15,12 +15,13 @@ state after overdeletion, as the bounds of Table 1 need.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sempre.analysis.model import Stratum
+from sempre.data import dataclass
 from sempre.maintain.memory import Checks, UnstoredMemory
 from sempre.maintain.strategy import Change, Work, nonempty
 from sempre.modules.closing import Closing, ModuleMemory

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 
 from sempre.analysis.model import CheckedProgram, Fold, Match, NormalRule, Not
+from sempre.data import dataclass
 from sempre.plan.backend import Backend, Executable, Version
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import HEAD, Order, Pivot, Plan, Read, matches, nested_matches, probes

@@ -22,10 +22,11 @@ iteration of a run from scratch, so a fact that moves does not move all that fol
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from sempre.analysis.model import Stratum
+from sempre.data import dataclass
 from sempre.kernel.capacity import CapacityError
 from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, how_many
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots

@@ -9,9 +9,9 @@ Reference: [Hu22] Alg. 1, [Zhao] Alg. 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
+from sempre.data import dataclass
 from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import Plans, pivot_relation, pivots
 from sempre.maintain.states import ViewDict, read_alike, read_step

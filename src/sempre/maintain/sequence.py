@@ -7,10 +7,10 @@ so that any mixture of insertions and deletions is one step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from sempre.analysis.model import Stratum
+from sempre.data import dataclass
 from sempre.maintain.memory import Checks, Memory, UnstoredMemory, how_many
 from sempre.maintain.strategy import Change, Outcome, Work, as_update
 from sempre.plan.backend import Ordering

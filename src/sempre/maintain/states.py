@@ -9,10 +9,11 @@ and after a round. How views are named in plans (`Read`) is written down here an
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from sempre.analysis.model import NormalRule, Stratum
+from sempre.data import dataclass
 from sempre.maintain.planning import Plans, change_pivots
 from sempre.maintain.strategy import Change, Work
 from sempre.plan.backend import Backend, Counted, Executable, Tally, Version, View

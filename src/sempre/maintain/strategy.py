@@ -9,10 +9,11 @@ state.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.data import dataclass
 from sempre.maintain.planning import Plans
 from sempre.modules.spec import Module
 from sempre.plan.backend import Backend, Counted, Rows, Version

@@ -10,8 +10,8 @@ Reference: [Hu22] section 6.4; [HS04] for which chains are regular.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from sempre.data import dataclass
 from sempre.modules.spec import Automaton
 
 Word = tuple[str, ...]

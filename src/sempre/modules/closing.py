@@ -13,8 +13,8 @@ it is smaller than the paper's, and exact where all facts from outside are trust
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from sempre.data import dataclass
 from sempre.modules.graph import FactBlocks, Facts, Graph
 from sempre.modules.spec import Module
 from sempre.plan.backend import ModuleBackend, Rows, Version, View

@@ -15,10 +15,10 @@ that recur through each other on one side only are regular too.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
 from sempre.analysis.name_graphs import arrange
+from sempre.data import dataclass
 from sempre.diagnostics import StateError
 from sempre.modules import shapes
 from sempre.modules.automata import Deterministic, Sketch, TooManyStates, automaton, collapsed, languages

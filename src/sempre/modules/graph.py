@@ -7,12 +7,12 @@ pair of a value in its start state and one in a final state that a path connects
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sempre.data import dataclass
 from sempre.kernel.capacity import check_nodes
 from sempre.kernel.graphs import HEAD_BITS, HEAD_MASK, Edges, Mask, Nodes, edges_of, reversed_edges
 from sempre.kernel.join import distinct

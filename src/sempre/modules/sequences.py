@@ -27,7 +27,7 @@ literals cost nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from sempre.analysis.model import (
     CheckedProgram,
@@ -42,6 +42,7 @@ from sempre.analysis.model import (
     Stratum,
     Var,
 )  # fmt: skip
+from sempre.data import dataclass
 from sempre.modules.spec import Module
 from sempre.plan.ops import Neighbors, relations_of
 

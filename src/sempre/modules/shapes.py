@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from sempre.analysis.model import Match, NormalRule, Var
+from sempre.data import dataclass
 
 Pair = tuple[str, str]
 Word = tuple[str, ...]

@@ -14,8 +14,8 @@ Reference: [Hu22] section 5.1; [HS04] for regular chains.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from sempre.data import dataclass
 from sempre.plan.ops import Neighbors
 
 

@@ -11,7 +11,6 @@ A function returns a list of (head row, rows of the positive atoms): one entry p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from sempre.analysis.head_aggregates import literal_names
@@ -29,6 +28,7 @@ from sempre.analysis.model import (
     Unpack,
     Var,
 )
+from sempre.data import dataclass
 from sempre.network import python_functors
 from sempre.network.localize import LocalProgram, binds
 from sempre.network.node_tables import NodeTable, Row

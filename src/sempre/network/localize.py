@@ -19,7 +19,7 @@ length.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import permutations
 
 from sempre.analysis.head_aggregates import literal_names, names_in
@@ -40,6 +40,7 @@ from sempre.analysis.model import (
 )
 from sempre.analysis.name_graphs import arrange
 from sempre.analysis.strata import is_recursive, matches, rule_graph
+from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic, ProgramError
 
 Place = Var | Const

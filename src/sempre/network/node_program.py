@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sempre.analysis.model import Fold, Kind, Match, NormalRule, Not, Relation, Stratum
 from sempre.analysis.strata import matches
+from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.network.codegen import Code, RuleEntry
 from sempre.network.localize import LocalProgram

@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.network.node import Address
 from sempre.network.report import BurstReport

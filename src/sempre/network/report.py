@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from sempre.data import dataclass
 from sempre.network.node import Address, Message
 
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.network import wire
 from sempre.network.node import Address, Fact, Message, Node

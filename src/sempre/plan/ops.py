@@ -16,11 +16,12 @@ instances, and keeps those for which it holds here and not there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TypeAlias
 
 from sempre.analysis.model import Compare, Const, Expr, Fold, Kind, Literal, Match, NormalRule, Not, Unpack, Var
+from sempre.data import dataclass
 
 Order = tuple[int, ...]
 

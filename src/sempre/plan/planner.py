@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from sempre.analysis.model import Call, Compare, Const, Expr, Fold, Literal, Match, NormalRule, Not, Unpack, Var
+from sempre.data import dataclass
 from sempre.kernel.functors import can_fail
 from sempre.limits import Limits
 from sempre.plan.indexes import Orders

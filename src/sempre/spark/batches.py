@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sempre.analysis.model import Kind, Relation
+from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic, Span
 from sempre.plan.backend import Rows
 from sempre.spark.cluster.crossing import BadTexts, checked

@@ -12,13 +12,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from sempre.analysis.model import CheckedProgram
+from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic, StateError
 from sempre.files.locations import is_url
 from sempre.files.write import Changes

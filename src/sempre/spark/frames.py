@@ -9,12 +9,12 @@ are found by name, see `sempre.files.matching`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation, Type
+from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic, Span
 from sempre.files.columns import RANGES, marked_by_position, unit_table
 from sempre.files.instants import CLOCK, DATE, INSTANT, RESTORED, Unsuited, check_suited, restored_type

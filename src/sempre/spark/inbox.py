@@ -9,9 +9,9 @@ repeats after a crash is not taken away while it is read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sempre.data import dataclass
 from sempre.spark.failures import condition_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ before a block, and before a line in it, can be counted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from sempre.analysis.model import Relation, Type
+from sempre.data import dataclass
 from sempre.diagnostics import Findings
 from sempre.files.columns import concat
 from sempre.files.directive_options import TextFormat

@@ -8,7 +8,6 @@ starts, what is wrong with rows when they come.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sempre.analysis.model import CheckedProgram, Kind, Relation
+from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic
 from sempre.files.matching import found_places
 from sempre.spark.failures import reading

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sempre.analysis.model import Relation
+from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, Span
 from sempre.places import Places
 from sempre.plan.backend import CLUSTER, Rows, Version

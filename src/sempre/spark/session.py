@@ -14,11 +14,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from sempre.data import dataclass
 from sempre.diagnostics import BackendError, Diagnostic
 from sempre.spark.failures import cause_of, reason_of
 from sempre.spark.java import find_java

@@ -7,13 +7,13 @@ writes a folder of parts in its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Relation
+from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic, Span
 from sempre.files.directive_options import Endpoint, output_endpoint
 from sempre.files.locations import is_url

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Kind, Relation
+from sempre.data import dataclass
 from sempre.diagnostics import DataError, Findings, Span
 from sempre.files.change_scripts import Epoch, change_files
 from sempre.files.columns import concat

@@ -11,11 +11,11 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
+from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, BackendError, DataError, Diagnostic, SempreError, StateError
 from sempre.files.locations import is_url
 from sempre.spark.batches import Batch, Batches

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sempre.analysis.model import CheckedProgram, Const, Fact, Relation
+from sempre.data import dataclass
 from sempre.storage.digests import Normal, columns_of, normal_fact, normal_relation, normal_rule, program_parts
 
 

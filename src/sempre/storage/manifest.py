@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.storage.disk import checksum
 

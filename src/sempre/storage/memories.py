@@ -9,13 +9,13 @@ What a memory consists of it says itself (`sempre.maintain.memory`). One that is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from sempre.analysis.model import Stratum
+from sempre.data import dataclass
 from sempre.engine import Engine, Snapshot, standing_work_at
 from sempre.kernel.join import Weights
 from sempre.kernel.layout import Column, Field, Keys, Packing, fields_covering, packing

@@ -7,12 +7,12 @@ A `Block` is part of a set: columns of integers, sorted as rows, with a weight e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from sempre.data import dataclass
 from sempre.files.arrays import bytes_to_arrow, to_arrow, to_numpy
 from sempre.kernel.join import Weights
 from sempre.kernel.layout import Column

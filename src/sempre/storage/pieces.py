@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from sempre.data import dataclass
 from sempre.kernel import join
 from sempre.kernel.layout import EMPTY, fields_covering, packing
 from sempre.limits import Limits

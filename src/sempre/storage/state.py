@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sempre.backends.local import LocalBackend
+from sempre.data import dataclass
 from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.kernel.layout import Column, Field, fields_covering, packing
 from sempre.kernel.select import Selection

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation
 from sempre.backends.head_groups import weighted_sums
+from sempre.data import dataclass
 from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
 from sempre.spark.cluster.column_types import WEIGHT, from_arrow, names_of, to_arrow

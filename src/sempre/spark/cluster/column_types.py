@@ -8,13 +8,14 @@ Column `i` is called `ci`. A relation without columns has one column of zeros: a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from sempre.analysis.model import Const, Kind, NormalRule, Relation, Type
+from sempre.data import dataclass
 from sempre.files.record_codes import codes_of, texts_of
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, float_codes, floats_of

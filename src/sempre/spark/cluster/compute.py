@@ -8,13 +8,13 @@ and no setting of the session matters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sempre.analysis.model import Compare, Const, Expr, Kind, Var
 from sempre.backends.pipeline import Bindings, Pipeline, compute
+from sempre.data import dataclass
 from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
 from sempre.limits import DEFAULTS

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation, Type
+from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, DataError, Span
 from sempre.files.records import RecordError, format_record, parse_record
 from sempre.spark.cluster.column_types import Kinds, RecordShape, kinds_of, names_of

@@ -6,7 +6,6 @@ Reference: [Hu22] section 6.5. Differs: nothing is kept between epochs; a pass o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sempre.analysis.model import Kind
+from sempre.data import dataclass
 from sempre.kernel.values import Values
 from sempre.plan.ops import Neighbors
 from sempre.spark.cluster.column_types import Kinds, arrow_type, from_arrow, names_of, spark_type

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from sempre.analysis.model import Fold, Kind
+from sempre.data import dataclass
 from sempre.kernel import reduce
 from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values

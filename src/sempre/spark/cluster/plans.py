@@ -7,10 +7,11 @@ and what binds nothing only filters. Names of columns are numbers: case never ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from sempre.analysis.model import CheckedProgram, Const, Expr, Kind, Match, NormalRule, Var
+from sempre.data import dataclass
 from sempre.plan.ops import (
     Absent,
     Assign,

@@ -16,13 +16,13 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sempre.data import dataclass
 from sempre.diagnostics import BackendError, Diagnostic
 from sempre.files.locations import local_path
 from sempre.limits import DEFAULTS, Limits

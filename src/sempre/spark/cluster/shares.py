@@ -12,12 +12,13 @@ its share alone. No fact is in two shares.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 
 from sempre.analysis.model import CheckedProgram, Kind, Match, NormalRule, Relation, Stratum, Var
 from sempre.analysis.naming import counted
+from sempre.data import dataclass
 from sempre.limits import DEFAULTS, Limits
 from sempre.modules.find import PATH_KINDS, partition
 from sempre.modules.spec import Module

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sempre.analysis.model import CheckedProgram, Relation
+from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, Span
 from sempre.kernel.values import Values
 from sempre.limits import DEFAULTS, Limits

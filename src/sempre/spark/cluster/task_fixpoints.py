@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from sempre.analysis.model import Kind, Stratum
 from sempre.backends.local import LocalBackend
+from sempre.data import dataclass
 from sempre.kernel import compiled, join
 from sempre.kernel.trace import RowSet
 from sempre.kernel.values import Symbols
