@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from sempre.plan.backend import Rows
 # Beyond this a record is taken to contain itself.
 DEEPEST_RECORD = 1_000_000
 LONGEST_SHOWN = 200
+# Fewer texts than this are numbered column by column.
+FEW_TEXTS = 1 << 16
+
+Coded: TypeAlias = "dict[int, Column]"
 
 INTEGER_RANGES = {Kind.NUMBER: (-(1 << 63), (1 << 63) - 1), Kind.UNSIGNED: (0, (1 << 64) - 1)}
 
@@ -91,15 +95,48 @@ def split_given(rows: Any) -> tuple[Any, ColumnChoice]:
     return (rows.rows, rows.taking) if isinstance(rows, GivenRows) else (rows, ColumnChoice(requests=IN_PYTHON))
 
 
+def encode_texts(given: Sequence[tuple[Relation, Any]], values: Values) -> list[Coded]:
+    """The codes of the texts in tables, of all of them together; what is not here is for `encode_rows` to look at."""
+    wanted: list[tuple[Coded, int, Any]] = []
+    found: list[Coded] = []
+    for relation, rows in given:
+        found.append({})
+        table, taking = split_given(rows)
+        if type(table).__module__ != "pyarrow.lib" or Kind.SYMBOL not in relation.kinds:
+            continue
+        table = _as_arrow(table)
+        try:
+            places = matched(relation, table.column_names, "the table", taking).places
+        except DataError:
+            continue
+        for index, place in enumerate(places):
+            column = table.column(place)
+            if relation.kinds[index] is Kind.SYMBOL and _is_text(column.type) and not column.null_count:
+                wanted.append((found[-1], index, column))
+    if sum(len(column) for _, _, column in wanted) < FEW_TEXTS:
+        return found
+    from sempre.files.symbols import encode_columns
+
+    codes = encode_columns(values.symbols, [column for _, _, column in wanted])
+    for (coded, index, _), column in zip(wanted, codes or [], strict=codes is not None):
+        coded[index] = column
+    return found
+
+
 def encode_rows(
-    relation: Relation, rows: Any, values: Values, types: Mapping[str, Type], noted: set[str] | None = None
+    relation: Relation,
+    rows: Any,
+    values: Values,
+    types: Mapping[str, Type],
+    noted: set[str] | None = None,
+    coded: Coded | None = None,
 ) -> tuple[list[Column], int]:
-    """The columns of `rows` as codes, and how many rows there are.
+    """The columns of `rows` as codes, and how many rows there are. Those that are `coded` are not looked at again.
 
     The relation is `noted` if the rows have named columns that were taken by position.
     """
     rows, taking = split_given(rows)
-    encoder = _Encoder(relation, values, types, taking, set() if noted is None else noted)
+    encoder = _Encoder(relation, values, types, taking, set() if noted is None else noted, coded)
     table = _as_arrow(rows)
     if table is not None:
         return encoder.table(table)
@@ -140,8 +177,10 @@ class _Encoder:
         types: Mapping[str, Type],
         taking: ColumnChoice = BY_NAME,
         noted: set[str] | None = None,
+        coded: Coded | None = None,
     ) -> None:
         self._relation = relation
+        self._coded = coded or {}
         self._values = values
         self._types = types
         self._taking = taking
@@ -308,7 +347,11 @@ class _Encoder:
         found = matched(self._relation, table.column_names, "the table", self._taking)
         self._note(found.by_name and not is_by_position(table))
         chosen = [table.column(place) for place in found.places]
-        return [self.arrow(index, column) for index, column in enumerate(chosen)], table.num_rows
+        columns = [
+            self._coded[index] if index in self._coded else self.arrow(index, column)
+            for index, column in enumerate(chosen)
+        ]
+        return columns, table.num_rows
 
     def arrow(self, index: int, column: Any) -> Column:
         """Codes of one Arrow column."""

@@ -12,6 +12,7 @@ from sempre.data import dataclass
 from sempre.files.arrays import bytes_to_arrow, to_arrow
 from sempre.files.record_codes import texts_of
 from sempre.files.records import Value
+from sempre.files.symbols import pool_to_arrow
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, floats_of
 
@@ -28,6 +29,16 @@ class RelationShape:
 
     def decoded(self, columns: Sequence[Column], size: int) -> Any:
         return self.decoder.table(self.relation, columns, size)
+
+
+def _strings(texts: Any) -> Any:
+    """The texts as Arrow's `string`, if they fit; then offsets are half as wide."""
+    import pyarrow as pa
+
+    try:
+        return texts.cast(pa.string())
+    except pa.ArrowInvalid:
+        return texts
 
 
 class Decoder:
@@ -75,8 +86,8 @@ class Decoder:
         texts = self._texts
         if texts is None or len(texts) < len(symbols) or self._forgotten != symbols.forgotten:
             self._forgotten = symbols.forgotten
-            texts = self._texts = bytes_to_arrow([text.encode() for text in symbols.texts()], pa.string())
-        return texts.take(to_arrow(column, pa.int64()))
+            texts = self._texts = _strings(pool_to_arrow(symbols.utf8()))
+        return _strings(texts.take(to_arrow(column, pa.int64())))
 
     def tuples(self, relation: Relation, columns: Sequence[Column], size: int) -> Iterator[tuple[Any, ...]]:
         """The rows as Python tuples."""

@@ -85,9 +85,9 @@ def test_wrong_arguments_are_refused_as_ever() -> None:
 def test_frozen_objects_do_not_change() -> None:
     for one in (Point(1), Open(1)):
         with pytest.raises(FrozenInstanceError):
-            one.x = 3  # type: ignore[union-attr]
+            one.x = 3  # type: ignore[misc,union-attr]
         with pytest.raises(FrozenInstanceError):
-            del one.x  # type: ignore[misc,union-attr]
+            del one.x  # type: ignore[union-attr]
     assert not hasattr(Point(1), "__dict__")
 
 

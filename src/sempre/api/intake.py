@@ -14,7 +14,7 @@ from sempre.backends.local import LocalBackend
 from sempre.data import dataclass
 from sempre.diagnostics import DataError
 from sempre.engine import Engine
-from sempre.ingest import Parts, encode_rows, is_spark_frame, split_given
+from sempre.ingest import Coded, Parts, encode_rows, encode_texts, is_spark_frame, split_given
 from sempre.kernel.values import Values
 from sempre.plan.backend import CLUSTER, Rows, sealed
 
@@ -69,13 +69,17 @@ class Intake:
         coming = IncomingRows()
         # A branch begins with what is kept, and so do the facts that there are.
         values = self.backend.values.branch() if known else self.backend.values
-        for name, rows in tables.items():
-            self._take(self.relation(name), rows, coming, values)
+        given = [
+            (self.relation(name), rows.in_driver if isinstance(rows, Parts) else rows) for name, rows in tables.items()
+        ]
+        coded = encode_texts(given, values)
+        for (relation, _), rows, texts in zip(given, tables.values(), coded, strict=True):
+            self._take(relation, rows, coming, values, texts)
         if self.cluster is not None:
             sealed(self.cluster).settle(coming.on_cluster.values())
         return coming
 
-    def _take(self, relation: Relation, rows: Any, coming: IncomingRows, values: Values) -> None:
+    def _take(self, relation: Relation, rows: Any, coming: IncomingRows, values: Values, coded: Coded) -> None:
         given, taking = split_given(rows)
         if is_spark_frame(given):
             rows = self.border().given(relation, given, self.staying(), taking)
@@ -86,7 +90,10 @@ class Intake:
         if parts.on_cluster is not None:
             coming.on_cluster[relation.name] = parts.on_cluster
         if parts.in_driver is not None:
-            coming.codes[relation.name] = self._encoded(relation, parts.in_driver, values, coming.by_position)
+            noted = coming.by_position
+            coming.codes[relation.name] = encode_rows(
+                relation, parts.in_driver, values, self.program.checked.types, noted, coded
+            )
 
     def batch(self, batch: Batch) -> tuple[IncomingRows, IncomingRows]:
         """What a batch of a stream inserts, and what it deletes: of each fact its last operation."""
@@ -106,10 +113,7 @@ class Intake:
         relation = self.relation(name)
         given, taking = split_given(rows)
         here = self.border().take(relation, given, taking) if is_spark_frame(given) else rows
-        return self._encoded(relation, here, self.backend.values, by_position)
-
-    def _encoded(self, relation: Relation, rows: Any, values: Values, by_position: set[str]) -> Encoded:
-        return encode_rows(relation, rows, values, self.program.checked.types, by_position)
+        return encode_rows(relation, here, self.backend.values, self.program.checked.types, by_position)
 
     def relation(self, name: str) -> Relation:
         relation = self.program.relations.get(name)

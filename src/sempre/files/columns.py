@@ -15,6 +15,9 @@ ARROW_TYPES: dict[Kind, pa.DataType] = {
     Kind.RECORD: pa.string(),
 }
 
+# Symbols as they may come from files: each text once.
+CODED = pa.dictionary(pa.int32(), pa.string())
+
 RANGES: dict[Kind, tuple[int, int]] = {
     Kind.NUMBER: (-(2**63), 2**63 - 1),
     Kind.UNSIGNED: (0, 2**64 - 1),
@@ -53,7 +56,10 @@ def concat(relation: Relation, tables: list[pa.Table]) -> pa.Table:
         return unit_table(any(table.num_rows for table in tables))
     if not tables:
         return empty_table(relation)
-    found = pa.concat_tables(table.replace_schema_metadata() for table in tables)
+    plain = [table.replace_schema_metadata() for table in tables]
+    if len({table.schema for table in plain}) > 1:  # some have dictionaries
+        plain = [table.cast(schema_of(relation)) for table in plain]
+    found = pa.concat_tables(plain)
     return marked_by_position(found) if any(map(is_by_position, tables)) else found
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.diagnostics import DataError, Diagnostic, Span
-from sempre.files.columns import RANGES, marked_by_position, schema_of, table_of, unit_table
+from sempre.files.columns import CODED, RANGES, marked_by_position, schema_of, table_of, unit_table
 from sempre.files.instants import Unsuited, whole_numbers
 from sempre.files.matching import BY_NAME, ColumnChoice, matched
 from sempre.files.records import Value, format_record, parse_record
@@ -26,16 +26,19 @@ def read_parquet(
     *,
     drop_nulls: bool = False,
     taking: ColumnChoice = BY_NAME,
+    coded: bool = False,
 ) -> pa.Table:
-    """The facts of a Parquet file, or of a folder of them."""
+    """The facts of a Parquet file, or of a folder of them; with `coded`, columns of symbols may be dictionaries."""
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
+        # A dictionary in the file is the one that is handed on: the texts are not written out for every row.
+        texts = [each.name for each in pq.read_schema(path) if each.type == pa.string()] if path.is_file() else []
+        table = pq.read_table(path, read_dictionary=texts if coded else None)
     except (OSError, pa.ArrowInvalid) as error:
         reason = str(error).splitlines()[0]
         raise _error("E506", f"cannot read `{path}` as Parquet: {reason}", str(path)) from None
-    return conform(table, relation, str(path), types, drop_nulls=drop_nulls, taking=taking)
+    return conform(table, relation, str(path), types, drop_nulls=drop_nulls, taking=taking, coded=coded)
 
 
 def conform(
@@ -46,6 +49,7 @@ def conform(
     *,
     drop_nulls: bool = False,
     taking: ColumnChoice = BY_NAME,
+    coded: bool = False,
 ) -> pa.Table:
     """`table` with the columns and types of `relation`, found as `matched` finds them.
 
@@ -60,13 +64,14 @@ def conform(
     columns = []
     for column, name, type_ in zip(table.columns, relation.columns, relation.types, strict=True):
         try:
-            columns.append(_conform_column(column, type_, types))
+            columns.append(_conform_column(column, type_, types, coded))
         except _Unfit as error:
             message = f"column `{name}` of relation `{relation.name}`: {error}"
             found.append(Diagnostic(error.code, message, Span(origin, 0, 0, 0, 0), hint=error.hint))
     if found:
         raise DataError(found)
-    made = pa.Table.from_arrays(columns, schema=schema_of(relation))
+    fields = [each.with_type(column.type) for each, column in zip(schema_of(relation), columns, strict=True)]
+    made = pa.Table.from_arrays(columns, schema=pa.schema(fields))
     return made if places.by_name else marked_by_position(made)
 
 
@@ -77,11 +82,15 @@ class _Unfit(ValueError):
         self.hint = hint
 
 
-def _conform_column(column: pa.ChunkedArray, type_: Type, types: Mapping[str, Type]) -> pa.ChunkedArray:
+def _conform_column(
+    column: pa.ChunkedArray, type_: Type, types: Mapping[str, Type], coded: bool = False
+) -> pa.ChunkedArray:
     if column.null_count:
         noun = "null" if column.null_count == 1 else "nulls"
         raise _Unfit("E508", f"{column.null_count:,} {noun}", "Remove the rows, or fill in a value.")
     given = column.type
+    if coded and given == CODED and type_.kind is Kind.SYMBOL:
+        return column
     if pa.types.is_dictionary(given):
         column = column.cast(given.value_type)
         given = given.value_type

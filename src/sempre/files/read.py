@@ -17,13 +17,11 @@ import pyarrow as pa
 from sempre.analysis.model import CheckedProgram, Relation, Type
 from sempre.diagnostics import DataError, Diagnostic, Findings, ProgramError, SempreError, Span
 from sempre.files.columns import concat
-from sempre.files.directive_options import Endpoint, check_directives, input_endpoint
+from sempre.files.directive_options import Endpoint, TextFormat, check_directives, input_endpoint
 from sempre.files.foreign import read_json, read_parquet
 from sempre.files.locations import path_inside, reachable
-from sempre.files.text import read_text
+from sempre.files.text import GZIP_MAGIC, read_plain_file, read_text
 from sempre.sizes import parse_size
-
-GZIP_MAGIC = b"\x1f\x8b"
 
 # How much a gzip file may hold: so many times its size, or this much if that is more; the variable says otherwise.
 MOST_RATIO = 100
@@ -48,7 +46,7 @@ def read_inputs(checked: CheckedProgram, facts_dir: str | Path) -> dict[str, pa.
         for directive in relation.inputs:
             endpoint = input_endpoint(relation, directive)
             with findings.gathered(SempreError):
-                parts.append(read_endpoint(endpoint, relation, folder, checked.types, stdin))
+                parts.append(read_endpoint(endpoint, relation, folder, checked.types, stdin, coded=True))
         if relation.inputs:
             tables[relation.name] = concat(relation, parts)
     findings.check()
@@ -70,16 +68,26 @@ class Stdin:
 
 
 def read_endpoint(
-    endpoint: Endpoint, relation: Relation, folder: Path, types: Mapping[str, Type], stdin: Stdin | None = None
+    endpoint: Endpoint,
+    relation: Relation,
+    folder: Path,
+    types: Mapping[str, Type],
+    stdin: Stdin | None = None,
+    *,
+    coded: bool = False,
 ) -> pa.Table:
-    """The facts at one place."""
+    """The facts at one place; with `coded`, columns of symbols may be dictionaries."""
     if endpoint.io == "stdin":
         data = (stdin or Stdin()).read(relation)
         return read_text(unpacked(data, "<stdin>"), relation, endpoint.text, "<stdin>", types)
     path = path_inside(folder, endpoint.filename)
     if endpoint.io == "parquet":
         found = existing(path, relation)
-        return read_parquet(found, relation, types, drop_nulls=endpoint.drop_nulls, taking=endpoint.taking)
+        return read_parquet(found, relation, types, drop_nulls=endpoint.drop_nulls, taking=endpoint.taking, coded=coded)
+    if coded and endpoint.io != "json" and path.is_file():
+        table = _read_plain_file(path, relation, endpoint.text)
+        if table is not None:
+            return table
     data = read_bytes(path, relation)
     if endpoint.io == "json":
         return read_json(
@@ -87,6 +95,13 @@ def read_endpoint(
             layout=endpoint.layout, drop=endpoint.drop_nulls, taking=endpoint.taking,
         )  # fmt: skip
     return read_text(data, relation, endpoint.text, str(path), types)
+
+
+def _read_plain_file(path: Path, relation: Relation, layout: TextFormat) -> pa.Table | None:
+    try:
+        return read_plain_file(path, relation, layout)
+    except OSError as error:
+        raise _unreadable(str(path), error) from None
 
 
 def read_bytes(path: Path, relation: Relation | None = None) -> bytes:

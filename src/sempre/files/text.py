@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.diagnostics import Span
-from sempre.files.columns import empty_table, marked_by_position, schema_of, unit_table
+from sempre.files.columns import CODED, empty_table, marked_by_position, schema_of, unit_table
 from sempre.files.directive_options import TextFormat
 from sempre.files.matching import IN_DIRECTIVE, ColumnChoice, matched
 from sempre.files.records import RecordError, format_record, parse_record
 from sempre.files.scan import header_of, scan_text, scan_unit
 
 BOM = b"\xef\xbb\xbf"
+GZIP_MAGIC = b"\x1f\x8b"
 ONE_THREAD_BYTES = 1 << 20
-BLOCK_BYTES = 1 << 22
+BLOCK_BYTES = 1 << 20
+# Files from this size on are read by `read_plain_file` where they can be.
+LARGE_BYTES = 1 << 23
 
 
 def read_text(data: bytes, relation: Relation, layout: TextFormat, name: str, types: Mapping[str, Type]) -> pa.Table:
@@ -59,8 +64,6 @@ def _rows(
 
 def _read_fast(data: bytes, start: int, relation: Relation, layout: TextFormat) -> pa.Table | None:
     """The table, or None when the text needs a closer look."""
-    import pyarrow.csv as csv
-
     if _is_unusual(data, start, relation, layout):
         return None
     delimiter = layout.delimiter.encode()
@@ -70,17 +73,78 @@ def _read_fast(data: bytes, start: int, relation: Relation, layout: TextFormat) 
         data, delimiter = data[start:].replace(delimiter, b"\x1f"), b"\x1f"
         start = 0
     schema = schema_of(relation)
-    width = relation.arity
+    end = data.find(b"\n", start)
+    first_line = data[start : end if end >= 0 else len(data)]
+    source = pa.BufferReader(pa.py_buffer(data).slice(start))
+    table = _parsed(source, first_line, schema, layout, delimiter, len(data) > ONE_THREAD_BYTES)
+    if table is None or (_may_have_wrapped(table, relation) and (b"x" in data or b"X" in data)):
+        return None
+    return table
+
+
+def read_plain_file(path: Path, relation: Relation, layout: TextFormat) -> pa.Table | None:
+    """The table in a large file without anything unusual, its symbols as dictionaries; None if it needs a closer look.
+
+    The file is never in memory as a whole.
+    """
+    usual = relation.arity and not layout.headers and not layout.rfc4180 and len(layout.delimiter.encode()) == 1
+    if not usual or path.stat().st_size < LARGE_BYTES or Kind.RECORD in relation.kinds:
+        return None
+    with path.open("rb") as file:
+        first_line = file.readline(LARGE_BYTES)
+        if first_line.startswith((BOM, GZIP_MAGIC, b"\n")) or not first_line.endswith(b"\n"):
+            return None
+        file.seek(0)
+        schema = pa.schema([
+            each.with_type(CODED) if each.type == pa.string() else each
+            for each in schema_of(relation)
+        ])  # fmt: skip
+        watched = _Watched(file, Kind.NUMBER in relation.kinds)
+        table = _parsed(pa.PythonFile(watched, "r"), first_line, schema, layout, layout.delimiter.encode(), True)
+    if table is None or watched.has_returns or (watched.has_hex and _may_have_wrapped(table, relation)):
+        return None
+    return None if _may_have_empty_lines(table, relation, layout) else table
+
+
+class _Watched:
+    """A file, and whether what was read of it has a carriage return, or may have hexadecimal `numbers`."""
+
+    def __init__(self, file: BinaryIO, numbers: bool) -> None:
+        self._file = file
+        self._numbers = numbers
+        self.has_returns = False
+        self.has_hex = False
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.has_returns = self.has_returns or b"\r" in data
+        self.has_hex = self.has_hex or (self._numbers and (b"x" in data or b"X" in data))
+        return data
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _parsed(
+    source: Any, first_line: bytes, schema: pa.Schema, layout: TextFormat, delimiter: bytes, threads: bool
+) -> pa.Table | None:
+    """What Arrow reads, or None if it cannot."""
+    import pyarrow.csv as csv
+
+    width = len(schema)
     places = layout.columns
     if places is not None:
-        width = layout.width or max(max(places), data[start:].split(b"\n", 1)[0].count(delimiter)) + 1
+        width = layout.width or max(max(places), first_line.count(delimiter)) + 1
     places = places or tuple(range(width))
-    names = [str(place) for place in range(width)]
     quote = '"' if layout.rfc4180 else False
     try:
         table = csv.read_csv(
-            pa.BufferReader(pa.py_buffer(data).slice(start)),
-            csv.ReadOptions(column_names=names, block_size=BLOCK_BYTES, use_threads=len(data) > ONE_THREAD_BYTES),
+            source,
+            csv.ReadOptions(column_names=[str(at) for at in range(width)], block_size=BLOCK_BYTES, use_threads=threads),
             csv.ParseOptions(
                 delimiter=delimiter.decode(),
                 quote_char=quote,
@@ -97,9 +161,18 @@ def _read_fast(data: bytes, start: int, relation: Relation, layout: TextFormat) 
         )
     except pa.ArrowInvalid:
         return None
-    if (b"x" in data or b"X" in data) and _may_have_wrapped(table, relation):
-        return None
     return pa.Table.from_arrays(table.columns, schema=schema)
+
+
+def _may_have_empty_lines(table: pa.Table, relation: Relation, layout: TextFormat) -> bool:
+    """Whether Arrow may have filled up an empty line: then every column has an empty text; no number is one."""
+    if relation.arity == 1 and layout.columns is None:
+        return False
+    import pyarrow.compute as pc
+
+    if any(kind is not Kind.SYMBOL for kind in relation.kinds):
+        return False
+    return any(pc.any(pc.equal(chunk.dictionary, "")).as_py() for chunk in table.column(0).chunks)
 
 
 def _is_unusual(data: bytes, start: int, relation: Relation, layout: TextFormat) -> bool:

@@ -19,13 +19,25 @@ from numpy.typing import NDArray
 
 from sempre.kernel import join
 from sempre.kernel.layout import EMPTY, Column, fields_covering, packing
+from sempre.kernel.texts import NO_TEXTS, Pool
 from sempre.kernel.trace import RowSet, Trace
+
+# More texts than this are not looked for one by one in a pool.
+MOST_LOOKUPS = 32
 
 
 class Symbols:
-    """The symbol table: text to code and back."""
+    """The symbol table: text to code and back.
+
+    The first codes may be a `Pool`: their texts are bytes side by side, as they came from files, and no object of
+    Python each. Looking a text up there is a pass over all of them; so when that happens often, they are taken out of
+    the pool, into a dictionary, once.
+    """
 
     def __init__(self) -> None:
+        self._pool = NO_TEXTS
+        self._lookups = 0
+        # The texts that are not in the pool, in the order of their codes, and the codes of these.
         self._codes: dict[str, int] = {}
         self._texts: list[str] = []
         self._lock = threading.Lock()
@@ -33,29 +45,38 @@ class Symbols:
         # How often codes were taken back: what somebody derived from a longer table is out of date then.
         self.forgotten = 0
 
+    takes_pools = True
+
     def __len__(self) -> int:
-        return len(self._texts)
+        with self._lock:
+            return self._size
+
+    @property
+    def _size(self) -> int:
+        return len(self._pool) + len(self._texts)
 
     def keep(self) -> None:
         """The codes that there are stay for good."""
-        self._kept = len(self._texts)
+        self._kept = len(self)
 
     @property
     def is_kept(self) -> bool:
         """Whether no code can be taken back."""
-        return self._kept == len(self._texts)
+        return self._kept == len(self)
 
     def forget(self) -> None:
         """Take back the codes since `keep`. The caller knows that nobody holds one of them."""
         with self._lock:
-            for text in self._texts[self._kept :]:
+            left = max(0, self._kept - len(self._pool))
+            for text in self._texts[left:]:
                 self._codes.pop(text, None)
-            del self._texts[self._kept :]
+            del self._texts[left:]
+            self._pool = self._pool.first(self._kept)
             self.forgotten += 1
 
     def branch(self) -> Symbols:
         """A table with the codes that are kept; codes that it hands out are its own."""
-        return _Branch(self._codes, self._texts, self._kept)
+        return _Branch(self, self._kept)
 
     def code(self, text: str) -> int:
         """The code of `text`, a new one if it has none."""
@@ -63,35 +84,86 @@ class Symbols:
         if found is not None:
             return found
         with self._lock:
-            found = self._codes.get(text)
+            found = self._find(text)
             if found is None:
                 # In this order: an interrupt between the two leaves a code without a text nowhere.
                 self._texts.append(text)
-                found = self._codes[text] = len(self._texts) - 1
+                found = self._codes[text] = self._size - 1
         return found
 
     def known(self, text: str) -> int | None:
         """The code of `text` if it has one."""
-        return self._codes.get(text)
+        found = self._codes.get(text)
+        if found is not None or not len(self._pool):
+            return found
+        with self._lock:
+            return self._find(text)
+
+    def _find(self, text: str) -> int | None:
+        """As `known`, for who holds the lock."""
+        found = self._codes.get(text)
+        if found is not None or not len(self._pool):
+            return found
+        self._lookups += 1
+        if self._lookups > MOST_LOOKUPS:
+            self._take_out()
+            return self._codes.get(text)
+        return self._pool.find(text.encode("utf-8", "surrogatepass"))
+
+    def _take_out(self) -> None:
+        """Make objects of the texts in the pool, which is empty then."""
+        texts = [*self._pool.texts(), *self._texts]
+        codes = dict(zip(texts, range(len(texts)), strict=True))
+        self._texts, self._codes, self._pool, self._lookups = texts, codes, NO_TEXTS, 0
 
     def encode(self, texts: Iterable[str]) -> Column:
         code = self.code
         return np.fromiter((code(text) for text in texts), np.int64)
 
     def text(self, code: int) -> str:
-        return self._texts[code]
+        with self._lock:
+            return self._text(code)
+
+    def _text(self, code: int) -> str:
+        inside = len(self._pool)
+        return self._pool.text(code) if code < inside else self._texts[code - inside]
 
     def decode(self, codes: Column) -> list[str]:
-        texts = self._texts
-        return [texts[code] for code in codes.tolist()]
+        with self._lock:
+            if not len(self._pool):
+                texts = self._texts
+                return [texts[code] for code in codes.tolist()]
+            # Each different text is made once.
+            different, where = np.unique(codes, return_inverse=True)
+            made = [self._text(code) for code in different.tolist()]
+        return [made[at] for at in where.tolist()]
 
-    def texts(self) -> Sequence[str]:
-        """All texts, by code. The list grows; nobody else may change it."""
-        return self._texts
+    def utf8(self, first: int = 0, last: int | None = None) -> Pool:
+        """The texts of the codes from `first` up to `last`, as bytes."""
+        with self._lock:
+            inside = len(self._pool)
+            last = self._size if last is None else last
+            pooled = self._pool.first(min(last, inside)).after(min(first, inside))
+            others = self._texts[max(first - inside, 0) : max(last - inside, 0)]
+        if not others:
+            return pooled
+        made = Pool.of([text.encode("utf-8", "surrogatepass") for text in others])
+        return pooled.joined(made) if len(pooled) else made
+
+    def pool(self, texts: Pool, before: int) -> bool:
+        """Take `texts` for the table, which has the codes that it had when there were `before` and goes on from there.
+
+        No two are equal, and all are UTF-8: the caller made sure. False if the table has grown meanwhile.
+        """
+        with self._lock:
+            if self._size != before:
+                return False
+            self._pool, self._texts, self._codes, self._lookups = texts, [], {}, 0
+        return True
 
     def restore(self, texts: list[str]) -> None:
         """Fill an empty table; the texts get the codes 0, 1, ..."""
-        assert not self._texts, "codes that were handed out must not change"
+        assert not len(self), "codes that were handed out must not change"
         self._texts = texts
         self._codes = dict(zip(texts, range(len(texts)), strict=True))
         self.keep()
@@ -103,10 +175,11 @@ class _Branch(Symbols):
     Making one costs nothing, however large the other is.
     """
 
-    def __init__(self, codes: dict[str, int], texts: list[str], base: int) -> None:
+    takes_pools = False
+
+    def __init__(self, trunk: Symbols, base: int) -> None:
         super().__init__()
-        self._base_codes = codes
-        self._base_texts = texts
+        self._trunk = trunk
         self._base = base
 
     def __len__(self) -> int:
@@ -122,17 +195,20 @@ class _Branch(Symbols):
         return shared if own is None else self._base + own
 
     def _shared(self, text: str) -> int | None:
-        code = self._base_codes.get(text)
+        code = self._trunk.known(text)
         return code if code is not None and code < self._base else None
 
     def text(self, code: int) -> str:
-        return self._base_texts[code] if code < self._base else self._texts[code - self._base]
+        return self._trunk.text(code) if code < self._base else self._texts[code - self._base]
 
     def decode(self, codes: Column) -> list[str]:
         return [self.text(code) for code in codes.tolist()]
 
-    def texts(self) -> Sequence[str]:
-        return [*self._base_texts[: self._base], *self._texts]
+    def utf8(self, first: int = 0, last: int | None = None) -> Pool:
+        last = len(self) if last is None else last
+        shared = self._trunk.utf8(min(first, self._base), min(last, self._base))
+        own = super().utf8(max(first - self._base, 0), max(last - self._base, 0))
+        return shared.joined(own)
 
 
 class Records:

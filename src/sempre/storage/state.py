@@ -130,9 +130,9 @@ def new_values(values: Values, known: Mapping[str, int]) -> tuple[dict[str, Cont
     """The symbols and records beyond the first `known` ones, and how many there are now."""
     sizes = {"symbols": len(values.symbols)}
     found: dict[str, Content] = {}
-    texts = values.symbols.texts()[known.get("symbols", 0) : sizes["symbols"]]
-    if texts:
-        found["symbols"] = Texts([text.encode("utf-8", "surrogatepass") for text in texts])
+    texts = values.symbols.utf8(known.get("symbols", 0), sizes["symbols"])
+    if len(texts):
+        found["symbols"] = Texts(texts.encoded())
     for arity, table in values.record_tables().items():
         name = f"records/{arity}"
         sizes[name] = len(table)
