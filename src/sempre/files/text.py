@@ -23,6 +23,8 @@ ONE_THREAD_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 20
 # Files from this size on are read by `read_plain_file` where they can be.
 LARGE_BYTES = 1 << 23
+# Where the first line is longer, it is looked at more closely.
+LONGEST_LINE = 1 << 20
 
 
 def read_text(data: bytes, relation: Relation, layout: TextFormat, name: str, types: Mapping[str, Type]) -> pa.Table:
@@ -91,7 +93,7 @@ def read_plain_file(path: Path, relation: Relation, layout: TextFormat) -> pa.Ta
     if not usual or path.stat().st_size < LARGE_BYTES or Kind.RECORD in relation.kinds:
         return None
     with path.open("rb") as file:
-        first_line = file.readline(LARGE_BYTES)
+        first_line = file.readline(LONGEST_LINE)
         if first_line.startswith((BOM, GZIP_MAGIC, b"\n")) or not first_line.endswith(b"\n"):
             return None
         file.seek(0)
