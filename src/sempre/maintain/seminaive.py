@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
+from sempre.analysis.model import CheckedProgram, Match, NormalRule, Relation, Stratum
 from sempre.data import dataclass
 from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import Plans, pivot_relation, pivots
@@ -222,7 +222,8 @@ def first_facts(
     """The explicit facts of a stratum and what its nonrecursive rules derive from the strata below."""
     by_head: dict[str, list[NormalRule]] = {name: [] for name in stratum.relations}
     for rule in stratum.nonrecursive:
-        by_head[rule.relation].append(rule)
+        if _has_rows(rule, state):  # or there is no need of a plan
+            by_head[rule.relation].append(rule)
     found: dict[str, Rows] = {}
     for head, rules in by_head.items():
         ready = [plans.full(rule, state) for rule in rules]
@@ -237,3 +238,8 @@ def first_facts(
         else:
             found[head] = backend.union([given, backend.derive(head, ready, views, explicit[head])])
     return found
+
+
+def _has_rows(rule: NormalRule, state: Mapping[str, Version]) -> bool:
+    """Whether every relation that the rule joins has facts; without, it has no instance."""
+    return all(len(state[literal.relation]) for literal in rule.body if isinstance(literal, Match))

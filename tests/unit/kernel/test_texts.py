@@ -82,8 +82,8 @@ def answer(table: Symbols, name: str, texts: list[str]) -> Any:
     if name == "encode":
         return table.encode(texts).tolist()
     if name == "decode":
-        codes = np.arange(len(table) * 2) % max(1, len(table))
-        return table.decode(codes), [table.text(code) for code in range(len(table))]
+        twice = np.arange(len(table) * 2) % max(1, len(table))
+        return table.decode(twice), [table.text(code) for code in range(len(table))]
     if name == "branch":
         branch = table.branch()
         codes = [branch.code(text) for text in texts]
