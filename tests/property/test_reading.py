@@ -43,11 +43,11 @@ def files(draw: st.DrawFn) -> tuple[tuple[str, ...], bytes]:
     """The kinds of the columns, and the bytes of a file."""
     kinds = tuple(draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=3)))
     good = st.tuples(*(VALUES[kind] for kind in kinds)).map(lambda cells: "\t".join(cells).encode())
-    is_odd = draw(st.booleans())
-    lines = draw(st.lists(st.one_of(good, good, good, good, ODD) if is_odd else good, max_size=8))
-    break_ = draw(BREAKS) if draw(st.booleans()) else b"\n"
+    flag: Any = st.booleans()
+    lines = draw(st.lists(st.one_of(good, good, good, good, ODD) if draw(flag) else good, max_size=8))
+    break_ = draw(BREAKS) if draw(flag) else b"\n"
     data = break_.join(lines)
-    if lines and draw(st.booleans()):
+    if lines and draw(flag):
         data += break_
     return kinds, data
 

@@ -54,9 +54,8 @@ class _TextWriter:
         self.broken = 0
         self.schema = schema_of(relation)
         self.texts = [index for index, field in enumerate(self.schema) if pa.types.is_string(field.type)]
-        mark = re.escape(layout.delimiter)
-        self.breaking = rf"{mark}|\n"
-        self.special = rf"{mark}|[\"\r\n,]"
+        self.breaking = rf"{re.escape(layout.delimiter)}|\n"
+        self.special = (layout.delimiter.encode(), b"\n", b'"', b"\r")
         self.simple = len(layout.delimiter.encode()) == 1
         self.options = csv.WriteOptions(
             include_header=False,
@@ -72,20 +71,47 @@ class _TextWriter:
             column if column.type == field.type else column.cast(field.type)
             for column, field in zip(batch.columns, self.schema, strict=True)
         ]
-        if self.layout.rfc4180 or (self.simple and not self._count(columns, self.special)):
-            csv.write_csv(pa.RecordBatch.from_arrays(columns, schema=self.schema), self.sink, self.options)
-            return
-        self.broken += self._count(columns, self.breaking)
+        special = set() if self.layout.rfc4180 else self._special_in(columns)
+        if self.layout.rfc4180 or (self.simple and not special):
+            # Into memory first: if Arrow refuses a text after all, nothing of the batch is in the file.
+            lines = pa.BufferOutputStream()
+            try:
+                csv.write_csv(pa.RecordBatch.from_arrays(columns, schema=self.schema), lines, self.options)
+            except pa.ArrowInvalid:
+                if self.layout.rfc4180:
+                    raise
+            else:
+                self.sink.write(lines.getvalue())
+                return
+        if special & set(self.special[:2]):
+            self.broken += self._count_breaking(columns)
         self.sink.write(_joined(columns, self.layout.delimiter))
 
-    def _count(self, columns: list[pa.Array], pattern: str) -> int:
-        """How many texts contain the pattern."""
+    def _special_in(self, columns: list[pa.Array]) -> set[bytes]:
+        """What Arrow's writer refuses without quotes, of that what is in the texts: one look at all bytes for each."""
+        found: set[bytes] = set()
+        for index in self.texts:
+            data = _bytes_of(columns[index])
+            found |= {each for each in self.special if each in data}
+        return found
+
+    def _count_breaking(self, columns: list[pa.Array]) -> int:
+        """How many texts contain the delimiter or a line break."""
         if columns and len(columns[0]) <= ONE_BY_ONE_ROWS:
-            found = re.compile(pattern).search
+            found = re.compile(self.breaking).search
             return sum(found(text) is not None for i in self.texts for text in columns[i].to_pylist())
         import pyarrow.compute as pc
 
-        return sum(pc.sum(pc.match_substring_regex(columns[i], pattern)).as_py() or 0 for i in self.texts)
+        return sum(pc.sum(pc.match_substring_regex(columns[i], self.breaking)).as_py() or 0 for i in self.texts)
+
+
+def _bytes_of(texts: pa.Array) -> bytes:
+    """All texts of an Arrow array of strings, one behind the other."""
+    _, offsets, data = texts.buffers()
+    if not len(texts) or data is None:
+        return b""
+    ends = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
+    return data.slice(int(ends[0]), int(ends[-1] - ends[0])).to_pybytes()
 
 
 def _joined(columns: list[pa.Array], delimiter: str) -> memoryview:

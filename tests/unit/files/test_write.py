@@ -15,6 +15,8 @@ import pytest
 from sempre.analysis.model import Relation
 from sempre.diagnostics import DataError
 from sempre.files import read_inputs, schema_of, unit_table, write_changes, write_outputs
+from sempre.files.directive_options import TextFormat
+from sempre.files.encode import write_text
 from tests.unit.files.build import program, relation
 
 
@@ -193,3 +195,20 @@ def test_json_of_a_relation_without_columns(tmp_path: Path) -> None:
     made = relation("r", output={"IO": "json"})
     write_outputs(program(made), lambda _: unit_table(True), tmp_path)
     assert json.loads((tmp_path / "r.json").read_text()) == [[]]
+
+
+@pytest.mark.parametrize("size", [5, 5000])
+@pytest.mark.parametrize("texts", [("a,b", "<init>(int,int)"), ('"a"', "b"), ("a\rb", "c"), ("é,→", ""), ("x", "y")])
+def test_texts_are_written_as_they_are(texts: tuple[str, str], size: int) -> None:
+    """By whichever way: Arrow's own writer, or columns joined where it would refuse."""
+    rows = pa.table({"x": [texts[0]] * size, "y": [texts[1]] * size, "z": list(range(size))}).slice(1)
+    sink = io.BytesIO()
+    broken = write_text(rows, sink, relation("r", "x:symbol", "y:symbol", "z:number"), TextFormat())
+    assert sink.getvalue() == "".join(f"{texts[0]}\t{texts[1]}\t{at}\n" for at in range(1, size)).encode()
+    assert broken == 0
+
+
+@pytest.mark.parametrize("size", [5, 5000])
+def test_values_that_break_lines_are_counted(size: int) -> None:
+    rows = pa.table({"x": ["a\tb", "c\nd", "e"] * size, "y": ["\t", "f", "g"] * size})
+    assert write_text(rows, io.BytesIO(), relation("r", "x:symbol", "y:symbol"), TextFormat()) == 3 * size
