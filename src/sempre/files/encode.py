@@ -111,7 +111,7 @@ def _bytes_of(texts: pa.Array) -> bytes:
     if not len(texts) or data is None:
         return b""
     ends = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset)
-    return data.slice(int(ends[0]), int(ends[-1] - ends[0])).to_pybytes()
+    return bytes(data.slice(int(ends[0]), int(ends[-1] - ends[0])).to_pybytes())
 
 
 def _joined(columns: list[pa.Array], delimiter: str) -> memoryview:
