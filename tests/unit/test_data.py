@@ -172,7 +172,7 @@ def counting(source, *args):
     compiled[0] += isinstance(source, str) and source.lstrip().startswith("def __")
     return plain(source, *args)
 builtins.exec = counting
-import sempre.cli.run, sempre.api
+import sempre.cli.run_command, sempre.api
 print(compiled[0])
 """
     found = subprocess.run([sys.executable, "-c", counted], capture_output=True, text=True, check=True)
