@@ -7,7 +7,7 @@ that remember nothing of a stratum from one epoch to the next: the others must h
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import sempre
@@ -35,9 +35,15 @@ Changes = tuple[Facts, Facts]  # (insert, delete); deletions come first
 
 def database(program: s.ParsedProgram, strategy: str, limits: Limits = UNHURRIED, **options: Any) -> sempre.Database:
     """A new database for the program."""
-    db = sempre.Database(sempre.Program(to_text(program)), strategy=strategy, limits=limits, **options)
+    db = sempre.Database(_checked(to_text(program)), strategy=strategy, limits=limits, **options)
     engine_of(db).debug = True
     return db
+
+
+@lru_cache(maxsize=512)
+def _checked(text: str) -> sempre.Program:
+    """A program; the same text is checked once, for whatever number of strategies."""
+    return sempre.Program(text)
 
 
 class Truth:
