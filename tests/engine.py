@@ -17,7 +17,7 @@ from sempre.analysis.model import Kind
 from sempre.files.records import parse_record
 from sempre.lang import syntax as s
 from sempre.lang.printer import to_text
-from sempre.maintain import auto, iterations
+from sempre.maintain import decide, iterations
 from tests.inside import engine_of
 from tests.memories import check_memories
 from tests.oracle.counters import Counts, instances
@@ -41,7 +41,7 @@ def database(program: s.Program, strategy: str, **options: Any) -> sempre.Databa
 @contextmanager
 def unhurried() -> Iterator[None]:
     """No update is given up for taking long: what is tested must not depend on how busy the machine is."""
-    with mock.patch.object(iterations, "SWITCH_SHARE", 1e9), mock.patch.object(auto, "TIME_SHARE", 1e9):
+    with mock.patch.object(iterations, "SWITCH_SHARE", 1e9), mock.patch.object(decide, "TIME_SHARE", 1e9):
         yield
 
 

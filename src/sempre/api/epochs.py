@@ -14,7 +14,7 @@ from sempre.analysis.model import Relation
 from sempre.api.changes import ChangeSet, ChangeSets
 from sempre.api.frames import Frames
 from sempre.api.intake import Coming, Encoded, Intake, unknown
-from sempre.api.options import Options, check_active, check_stratified, cluster_of, places_of, usable_modules
+from sempre.api.options import Options, check_active, check_stratified, cluster_of, places_of
 from sempre.api.program import Program
 from sempre.api.views import View, contains
 from sempre.backends.local import LocalBackend
@@ -22,6 +22,7 @@ from sempre.diagnostics import DataError, StateError
 from sempre.engine import Engine, EpochResult, Overtaken, Snapshot
 from sempre.ingest import encode_value
 from sempre.kernel.values import Values
+from sempre.maintain.decide import usable_modules
 from sempre.modules.find import modularize
 from sempre.plan.backend import sealed, sealed_for_cycles
 from sempre.results import Decoder

@@ -13,7 +13,7 @@ from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, StateError
 from sempre.engine import Progress
 from sempre.maintain.names import STRATEGY_NAMES
-from sempre.modules.find import Modular, wanted_kinds
+from sempre.modules.find import Modular
 from sempre.places import Places
 from sempre.plan.backend import sealed
 from sempre.sizes import parse_size
@@ -89,18 +89,6 @@ def check_active(strategy: str, place: str, cycles: int | None) -> None:
         raise StateError("place `cluster` is for stratified rules", hint="Active rules run in the driver.")
     if cycles is not None and cycles < 1:
         raise StateError(f"`cycles` is {cycles}, and no run is that short", hint="Use a number from 1.")
-
-
-def usable_modules(modules: str | Iterable[str], is_active: bool, place: str) -> frozenset[str]:
-    """The kinds of modules that serve.
-
-    Active rules read the database of the cycle before: nothing is closed at once there. DataFrames have rounds, or
-    tasks that close whole strata; only neighbors are found by sorting there too.
-    """
-    wanted = wanted_kinds(modules)
-    if is_active:
-        return frozenset()
-    return wanted & {"seq"} if place == "cluster" else wanted
 
 
 def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBackend) -> SparkBackend | None:
