@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.maintain.auto import Chosen
-from sempre.maintain.decide import AUTO, Decision, History, Options, decide, strategy_for
+from sempre.maintain.decide import AUTO, ELASTIC, Decision, History, Options, decide, strategy_for
+from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
 from sempre.maintain.recompute import materialize
 from sempre.maintain.registry import STRATEGIES
@@ -153,6 +154,7 @@ class Engine:
 
     `modules` are evaluated by algorithms of their own. Rules in `deferred` are not evaluated at all until `version` is
     asked for their relation. `branch` makes a backend for questions, where they need not wait for an epoch under way.
+    `switch` is that of `elastic`.
     """
 
     program: CheckedProgram
@@ -165,6 +167,7 @@ class Engine:
     journal: Journal | None = None
     several: Places | None = None
     branch: Callable[[], Backend] | None = None
+    switch: float | None = None
     places: Places = field(init=False)
     _snapshot: Snapshot = field(init=False)
 
@@ -436,7 +439,8 @@ class Engine:
         order = self._order(stratum)
         if order is not None:
             return Sequence(order)
-        return STRATEGIES[strategy_for(stratum, self._options(stratum), place)]
+        name = strategy_for(stratum, self._options(stratum), place)
+        return ByIteration(True, self.switch) if name == ELASTIC and self.switch is not None else STRATEGIES[name]
 
     def _order(self, stratum: Stratum) -> Neighbors | None:
         """The neighbors that a stratum consists of, if it does."""

@@ -14,7 +14,7 @@ from sempre.analysis.model import Relation
 from sempre.api.changes import ChangeSet, ChangeSets
 from sempre.api.frames import Frames
 from sempre.api.intake import Coming, Encoded, Intake, unknown
-from sempre.api.options import Options, check_active, check_stratified, cluster_of, places_of
+from sempre.api.options import Options, check_active, check_stratified, check_switch, cluster_of, places_of
 from sempre.api.program import Program
 from sempre.api.views import View, contains
 from sempre.backends.local import LocalBackend
@@ -78,6 +78,7 @@ class Epochs:
                 deferred=parts.deferred,
                 several=several,
                 branch=(lambda: sealed(self._backend.branch())) if self._cluster is None else None,
+                switch=check_switch(options.strategy, options.switch),
             )
         self._frames = Frames(program.checked, spark, self._cluster)
         engine = self._engine if isinstance(self._engine, Engine) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 import sys
 from collections.abc import Callable, Iterable
@@ -12,6 +13,7 @@ from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, StateError
 from sempre.engine import Progress
+from sempre.maintain.decide import ELASTIC
 from sempre.maintain.names import STRATEGY_NAMES
 from sempre.modules.find import Modular
 from sempre.places import Places
@@ -35,10 +37,11 @@ class Options:
     memory: str | int | None
     cycles: int | None = None
     progress: Callable[[Progress], None] | None = None
+    switch: float | str | None = None
 
     def to_open(self) -> dict[str, Any]:
         """Those that another state of the same database is opened with."""
-        return {name: getattr(self, name) for name in ("strategy", "modules", "place", "threads", "memory")}
+        return {name: getattr(self, name) for name in ("strategy", "modules", "place", "threads", "memory", "switch")}
 
 
 def check_options(strategy: str, place: str, semantics: str | None) -> None:
@@ -60,6 +63,24 @@ def check_amounts(threads: int | None, workers: int | None, memory: str | int | 
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
         raise StateError(f"`threads` is {threads!r}", hint="Use a whole number from 1, or leave it out.")
     parse_size(memory)
+
+
+def check_switch(strategy: str, switch: float | str | None) -> float | None:
+    """The share of a run from scratch that an update of `elastic` may take, as a number."""
+    if switch is None:
+        return None
+    if strategy != ELASTIC:
+        raise StateError(f"`switch` is for strategy `{ELASTIC}`, and this is `{strategy}`", hint="Leave it out.")
+    if switch == "never":
+        return math.inf
+    try:
+        share = float(switch)
+    except (TypeError, ValueError):
+        share = math.nan
+    if isinstance(switch, bool) or not share >= 0:
+        hint = "Use a share of a run from scratch, such as 0.2, or `never`; 0 is for always starting again."
+        raise StateError(f"`switch` is {switch!r}", hint=hint)
+    return share
 
 
 def check_store(store: Any, epoch: int | None, migrate: bool) -> None:

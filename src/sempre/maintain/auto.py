@@ -46,18 +46,19 @@ class Chosen:
     kind: ClassVar[str] = "chosen"
     sets: ClassVar[Mapping[str, int]] = {}  # all of them are those of the memory within
 
-    def describe(self) -> Meta | None:
-        inner = described(self.memory, self.strategy.name)
-        if inner is None:
-            return None
-        known = self.learned
+    def describe(self) -> Meta:
+        inner, known = described(self.memory, self.strategy.name), self.learned
+        # What modules keep is not stored. What was learned is, whatever becomes of the memory.
+        forgotten = inner is None or (self.memory is None and known.forgotten)
         costs = {kind: [cost.seconds, cost.rows] for kind, cost in known.costs.items()}
         return {
             "seconds": known.full_seconds,
             "costs": costs,
             "ways": dict(known.ways),
             "since": known.since,
-            "memory": inner,
+            "way": self.way,
+            "forgotten": forgotten,
+            "memory": inner or described(None, self.strategy.name),
         }
 
     def write(self, shelf: Writing) -> None:
@@ -69,7 +70,15 @@ class Chosen:
         inner = meta["memory"]
         memory, strategy = shelf.memory(inner, stratum), shelf.strategy(inner["strategy"])
         costs = {kind: Cost(*numbers) for kind, numbers in meta.get("costs", {}).items()}
-        return cls(strategy, memory, History(meta["seconds"], costs, meta.get("ways", {}), meta.get("since", 0.0)))
+        learned = History(
+            meta["seconds"],
+            costs,
+            meta.get("ways", {}),
+            meta.get("since", 0.0),
+            meta.get("way", strategy.name),
+            forgotten=meta.get("forgotten", False),
+        )
+        return cls(strategy, memory, learned)
 
     def check(self, work: Work, stratum: Stratum, checks: Checks) -> None:
         if self.memory is not None:
@@ -78,12 +87,14 @@ class Chosen:
     @property
     def way(self) -> str:
         """The strategy, and whether modules take part."""
+        if self.memory is None and self.learned.forgotten:
+            return self.learned.way
         modular = isinstance(self.memory, Partitioned) and self.memory.modules
         return decide.MODULAR if modular else self.strategy.name
 
     def history(self, stratum: Stratum) -> History:
         """What is known of the stratum, with how it stands."""
-        forgotten = self.memory is None and not self.learned.full_seconds
+        forgotten = self.memory is None and (self.learned.forgotten or not self.learned.full_seconds)
         return replace(self.learned, way=self.way, certain=is_certain(stratum, self.memory), forgotten=forgotten)
 
 

@@ -55,6 +55,7 @@ FEW_SOURCES = 64
 SWEPT_BITS = 1 << 31
 
 AUTO, RECOMPUTE, RANKED, COUNTERS, GROUPS, SORTED = "auto", "recompute", "ranked", "dredc", "dred", "seq"
+ELASTIC = "elastic"
 MODULAR = f"{COUNTERS} with modules"
 
 
