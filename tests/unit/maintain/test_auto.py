@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sempre
+from sempre.analysis.model import Stratum
 from sempre.backends.local import unsealed
 from sempre.engine import standing
 from sempre.kernel import compiled
@@ -14,7 +17,8 @@ from sempre.maintain import auto, decide, modular, seminaive
 from sempre.maintain.auto import Chosen
 from sempre.maintain.decide import Cost, History
 from sempre.maintain.ranked import Ranked
-from sempre.maintain.strategy import Abandoned
+from sempre.maintain.registry import STRATEGIES
+from sempre.maintain.strategy import Abandoned, Deferred
 from tests.inside import engine_of
 
 # A closure that shares its stratum with another rule.
@@ -90,6 +94,52 @@ def test_modules_are_left_when_updates_with_them_have_cost_a_run(monkeypatch: py
         assert chosen(db).way == "ranked"
         assert "maintained" in db.apply(insert={"e": [(3, 4)]}).report.why
         assert db.verify().ok
+
+
+def test_what_was_learned_of_modules_survives_in_a_store(tmp_path: Path) -> None:
+    """The module is built again after opening; what changes have cost is not learned again."""
+    with sempre.Database(sempre.Program(MIXED), store=tmp_path / "store") as db:
+        db.materialise(FACTS)
+        for kind in ("delete", "insert"):
+            db.apply(**{kind: {"e": [(3, 4)]}})
+        before = chosen(db)
+        assert before.way == decide.MODULAR
+        assert set(before.learned.costs) == {"insert", "delete"}
+    with sempre.Database.open(tmp_path / "store") as db:
+        (deferred,) = [m for m in engine_of(db).snapshot.memories.values() if isinstance(m, Deferred)]
+        after = deferred.get()
+        assert isinstance(after, Chosen)
+        assert after.memory is None
+        assert after.way == before.way
+        for name in ("full_seconds", "costs", "ways", "since"):
+            assert getattr(after.learned, name) == getattr(before.learned, name), name
+        changes = db.apply(delete={"e": [(3, 4)]})
+        assert "nothing is remembered of it" in changes.report.why
+        assert chosen(db).learned.costs.keys() == before.learned.costs.keys()
+        assert db.verify().ok
+
+
+def test_a_store_that_says_nothing_of_what_was_learned_is_read() -> None:
+    meta = {"kind": "chosen", "seconds": 1.5, "memory": {"kind": "nothing", "strategy": "dredc"}}
+    read = Chosen.read(meta, Stratum(0, (), (), ()), _Shelf())
+    assert (read.memory, read.way, read.learned.full_seconds, read.learned.costs) == (None, "dredc", 1.5, {})
+    assert not read.history(Stratum(0, (), (), ())).forgotten
+
+
+class _Shelf:
+    """A shelf with nothing on it."""
+
+    def memory(self, meta: Any, stratum: Stratum) -> None:
+        return None
+
+    def strategy(self, name: str) -> Any:
+        return STRATEGIES[name]
+
+    def tallies(self, kind: str, stratum: Stratum) -> dict[str, Any]:
+        return {}
+
+    def iterations(self, kind: str, stratum: Stratum, size: int) -> list[dict[str, Any]]:
+        return []
 
 
 def test_the_report_says_by_stratum_what_a_choice_was_based_on() -> None:
