@@ -15,19 +15,22 @@ from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.data import dataclass
-from sempre.maintain.auto import Auto
-from sempre.maintain.dredc import DRedC
+from sempre.maintain.auto import ChosenStrategy
+from sempre.maintain.decide import AUTO, ELASTIC, Choices, Decision, History, decide, strategy_for
+from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
-from sempre.maintain.recompute import Recompute, materialize
+from sempre.maintain.recompute import materialize
 from sempre.maintain.registry import STRATEGIES
 from sempre.maintain.sequence import Sequence
 from sempre.maintain.strategy import Change, DeferredMemory, Outcome, Strategy, Work, as_update
-from sempre.modules.sequences import shown
 from sempre.modules.spec import Module
-from sempre.places import Places, PlaceTooSmall, take
-from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
+from sempre.places import EpochSizes, Places, PlaceTooSmall, take
+from sempre.plan.backend import DRIVER, Backend, Rows, Version
 from sempre.plan.faults import limit_errors
 from sempre.plan.ops import Neighbors, relations_of
+
+# Strategies that can go on from a stratum that something else derived.
+FORGETFUL = frozenset(name for name, strategy in STRATEGIES.items() if strategy.forgetful)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ class Overtaken(Exception):
 class StratumReport:
     """How a stratum was brought up to date; that of neighbors goes by the name of what is sorted.
 
-    `why` has the numbers that a choice was based on, where there was one.
+    `why` has the numbers that choices were based on, where there were some; `modules` are those that took part.
     """
 
     relations: tuple[str, ...]
@@ -84,6 +87,7 @@ class StratumReport:
     removed: int
     placement: str = DRIVER
     why: str = ""
+    modules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,7 @@ class Engine:
 
     `modules` are evaluated by algorithms of their own. Rules in `deferred` are not evaluated at all until `version` is
     asked for their relation. `branch` makes a backend for questions, where they need not wait for an epoch under way.
+    `switch` is that of `elastic`.
     """
 
     program: CheckedProgram
@@ -163,6 +168,7 @@ class Engine:
     journal: Journal | None = None
     given_places: Places | None = None
     branch: Callable[[], Backend] | None = None
+    switch: float | None = None
     places: Places = field(init=False)
     _snapshot: Snapshot = field(init=False)
 
@@ -360,77 +366,84 @@ class Engine:
         began = time.perf_counter()
         if not stratum.nonrecursive and not stratum.recursive:
             outcome = self._explicit_only(epoch, stratum)
-            place = outcome.versions[stratum.relations[0]].place
+            decision = Decision(outcome.versions[stratum.relations[0]].place, self.strategy)
             epoch.new.update(outcome.versions)
             epoch.changes.update({name: change for name, change in outcome.changes.items() if change})
         else:
-            place, outcome = self._evaluated(epoch, stratum, before, started)
+            decision, outcome = self._evaluated(epoch, stratum, before, started)
         order = self._order(stratum)
         report = StratumReport(
             stratum.relations if order is None else (order.source,),
-            outcome.how or self.strategy_of(stratum, place).name,
+            outcome.how or decision.strategy,
             outcome.rounds,
             time.perf_counter() - began,
             sum(len(change.plus) for change in outcome.changes.values()),
             sum(len(change.minus) for change in outcome.changes.values()),
-            place,
-            outcome.why,
+            decision.place,
+            outcome.why or decision.why,
+            tuple(map(str, outcome.modules)),
         )
         return outcome.memory, report
 
-    def _evaluated(self, epoch: Work, stratum: Stratum, before: Snapshot, started: float) -> tuple[str, Outcome]:
-        """A stratum with rules: chooses where it runs, and a larger place when that turns out to be too small."""
-        places = self.places
+    def _evaluated(self, epoch: Work, stratum: Stratum, before: Snapshot, started: float) -> tuple[Decision, Outcome]:
+        """A stratum with rules: decides how and where it runs, and again when that place turns out to be too small."""
+        places, sizes, outgrown = self.places, EpochSizes(epoch, stratum), ""
         home = None if before.blank else before.versions[stratum.relations[0]].place
-        choice = places.choose(stratum, epoch, home)
-        if choice.why:
-            epoch.notes.append(choice.why)
-        place = choice.place
+        history, options = self._history(stratum, before, home), self._options(stratum)
         while True:
-            larger = places.next_larger(place)
+            decision = decide(stratum, sizes, history, options, home, outgrown)
+            if decision.note:
+                epoch.notes.append(decision.note)
+            larger = places.next_larger(decision.place)
             observer = self._round_observer(stratum, started)
             guard = observer if larger is None else places.guard(stratum, epoch, observer)
-            work = places.at(epoch, place, stratum, guard)
+            work = places.at(epoch, decision.place, stratum, guard)
+            work.decision = decision
             try:
                 with limit_errors(self.program, (*stratum.nonrecursive, *stratum.recursive)):
-                    outcome = self._run(work, stratum, before, home in (None, place))
+                    outcome = self._run(work, stratum, before, decision)
                 break
             except PlaceTooSmall as reason:
                 assert larger is not None
-                epoch.notes.append(f"{shown(stratum.relations)} again on the {larger}: {reason}")
-                place = larger
+                outgrown = str(reason)
         take(epoch, work, outcome)
-        return place, outcome
+        return decision, outcome
 
-    def _run(self, work: Work, stratum: Stratum, before: Snapshot, stayed: bool) -> Outcome:
-        """One stratum where it is; what it remembers of another place is of no use, so there it starts again."""
-        place = work.backend.place
-        strategy, closer = self.strategy_of(stratum, place), self.places.closer
-        # `auto` takes one pass over following a change, which takes several jobs, and a few more per round.
-        fresh = before.blank or not stayed or self.strategy in (Auto.name, Recompute.name)
-        if closer is not None and place == CLUSTER and strategy.forgetful and fresh:
-            closed = closer(work, stratum)
-            if closed is not None:
-                return closed if before.blank else as_update(work, stratum, closed)
-            if not before.blank and not stratum.recursive and _reads_few(work, stratum):
-                return as_update(work, stratum, Recompute().bootstrap(work, stratum))
-        if before.blank:
-            return strategy.bootstrap(work, stratum)
-        if stayed:
+    def _run(self, work: Work, stratum: Stratum, before: Snapshot, decision: Decision) -> Outcome:
+        """One stratum as it was decided; what it remembers of another place is of no use, so there it starts again."""
+        strategy = self.strategy_of(stratum, decision.place)
+        if decision.update:
             return strategy.update(work, stratum, DeferredMemory.settled(before.memories.get(stratum.index)))
-        return as_update(work, stratum, strategy.bootstrap(work, stratum))
+        if decision.one_pass is not None:
+            assert self.places.closer is not None
+            outcome = self.places.closer.close(work, stratum, decision.one_pass)
+        else:
+            outcome = strategy.bootstrap(work, stratum)
+        return outcome if before.blank else as_update(work, stratum, outcome)
+
+    def _options(self, stratum: Stratum) -> Choices:
+        """What there is to choose from."""
+        places, closer = self.places, self.places.closer
+        closes = None if closer is None else lambda stratum, sizes: closer.one_pass(self.program, stratum, sizes)
+        modules = self.modules.get(stratum.index, ())
+        return Choices(
+            self.program, self.strategy, places.fixed, places.budget, modules, closes, FORGETFUL, self.backend.limits
+        )
+
+    def _history(self, stratum: Stratum, before: Snapshot, home: str | None) -> History | None:
+        """What `auto` has learned of a stratum in the driver."""
+        if self.strategy != AUTO or home != DRIVER:
+            return None
+        memory = DeferredMemory.settled(before.memories.get(stratum.index))
+        return memory.history(stratum) if isinstance(memory, ChosenStrategy) else None
 
     def strategy_of(self, stratum: Stratum, place: str = DRIVER) -> Strategy:
-        """The chosen strategy; strata with aggregates in heads have only two ways, neighbors one.
-
-        On the cluster `auto` has one way too.
-        """
+        """The strategy that keeps a stratum at a place."""
         order = self._order(stratum)
         if order is not None:
             return Sequence(order)
-        aggregates = any(self.program.relations[name].aggregate is not None for name in stratum.relations)
-        chosen = DRedC.name if self.strategy == Auto.name and place == CLUSTER else self.strategy
-        return STRATEGIES["dred" if aggregates and chosen != "recompute" else chosen]
+        name = strategy_for(stratum, self._options(stratum), place)
+        return ByIteration(True, self.switch) if name == ELASTIC and self.switch is not None else STRATEGIES[name]
 
     def _order(self, stratum: Stratum) -> Neighbors | None:
         """The neighbors that a stratum consists of, if it does."""
@@ -471,12 +484,6 @@ class Engine:
         """Explicit facts, as the relation itself where no rule derives into it: one copy serves both."""
         derived = {rule.relation for rule in self.program.rules}
         return {name: explicit[name] if name in derived else versions[name] for name in explicit}
-
-
-def _reads_few(work: Work, stratum: Stratum) -> bool:
-    read = set(stratum.relations).union(*(relations_of(rule.body) for rule in stratum.nonrecursive))
-    rows = sum(len(work.new[name] if name in work.new else work.old[name]) for name in read)
-    return rows <= work.backend.limits.one_pass_rows
 
 
 def standing_work(engine: Engine, snapshot: Snapshot) -> Work:

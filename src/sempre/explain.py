@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, NormalRule, Stratum, Var
 from sempre.limits import DEFAULTS
+from sempre.maintain.decide import (
+    AUTO,
+    COUNTERS,
+    RANKED,
+    SORTED,
+    ChangeSize,
+    Choices,
+    Decision,
+    closes_alone,
+    decide,
+)
 from sempre.modules.find import Modular
+from sempre.modules.sequences import shown
 from sempre.plan.equivalence import close_equivalences
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import (
@@ -69,6 +81,43 @@ def modules(parts: Modular) -> str:
         lines += [f"module {module.kind} {title}: {module.reason}", *(f"  {texts[number]}" for number in sorted(rules))]
     lines += [f"on demand: {rule.text}" for rule in parts.deferred.values()]
     return "\n".join([*lines, "every other rule: generic", ""]) if lines else ""
+
+
+class _NoSizes:
+    """Before there is data nothing is known of sizes."""
+
+    def rows(self, relation: str) -> int:
+        return 0
+
+    def before(self, relation: str) -> int:
+        return 0
+
+    def change(self) -> ChangeSize:
+        return ChangeSize(0, 0, "insert")
+
+
+def decisions(parts: Modular) -> str:
+    """How each stratum would be kept up to date by default, as far as its rules decide that: a line each."""
+    lines = []
+    for stratum in parts.program.strata:
+        if stratum.nonrecursive or stratum.recursive:
+            options = Choices(parts.program, modules=parts.modules.get(stratum.index, ()))
+            decision = decide(stratum, _NoSizes(), None, options)
+            lines.append(f"{shown(stratum.relations)}: {_kept(stratum, decision)}")
+    return "\n".join(lines)
+
+
+def _kept(stratum: Stratum, decision: Decision) -> str:
+    modules = ", ".join(map(str, decision.modules))
+    if decision.strategy == SORTED:
+        return "kept sorted"
+    if decision.strategy != AUTO:
+        return f"kept by {decision.strategy}, since it aggregates"
+    if not modules:
+        return f"kept by {RANKED}, or by {COUNTERS} if it takes more than {DEFAULTS.many_rounds} rounds"
+    if stratum.recursive and closes_alone(stratum, decision.modules):
+        return f"kept by {COUNTERS} with {modules}, which can do all the recursion"
+    return f"kept by {COUNTERS} with {modules}, or by {RANKED} without, whichever costs less"
 
 
 def _pivots(rule: NormalRule, stratum: Stratum) -> list[Pivot]:

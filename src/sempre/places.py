@@ -1,8 +1,8 @@
 """Where strata are evaluated: in the driver's kernel while they fit its memory, as DataFrames beyond.
 
-The choice is made per stratum, before it starts, from the sizes of what it reads. When that was too little, the stratum
-is given up and started again on the larger place. What a stratum reads is brought to where it runs; what it derives
-stays there.
+The choice is made per stratum (`maintain/decide.py`), before it starts, from the sizes of what it reads. When that was
+too little, the stratum is given up and started again on the larger place. What a stratum reads is brought to where it
+runs; what it derives stays there.
 """
 
 from __future__ import annotations
@@ -11,20 +11,30 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.data import dataclass
+from sempre.maintain.decide import VALUE_BYTES, ChangeSize, OnePass, StratumSizes, bytes_of, needed_bytes, placed
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
-from sempre.modules.sequences import shown
 from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
 from sempre.plan.ops import relations_of
 
-# A column in the kernel: eight bytes, sorted in about three orders.
-VALUE_BYTES = 24
+# The share of the machine's memory that strata may take in the driver unless `memory` says otherwise.
+MEMORY_SHARE = 0.5
 
-# A pass that closes a whole stratum at once, or None where it cannot: asked before rounds of DataFrames begin.
-Closer = Callable[[Work, Stratum], "Outcome | None"]
+
+class PassCloser(Protocol):
+    """Closes whole strata at once, where that can be done, instead of by rounds of DataFrames."""
+
+    def one_pass(self, program: CheckedProgram, stratum: Stratum, sizes: StratumSizes) -> OnePass | None:
+        """The pass that closes a stratum, if there is one."""
+        ...
+
+    def close(self, work: Work, stratum: Stratum, one_pass: Any) -> Outcome:
+        """Make a pass that was found."""
+        ...
 
 
 class PlaceTooSmall(Exception):
@@ -58,7 +68,7 @@ class Places:
         backends: Mapping[str, Backend],
         wanted: str = "auto",
         budget: int | None = None,
-        closer: Closer | None = None,
+        closer: PassCloser | None = None,
     ) -> None:
         self._program = program
         self.backends = backends
@@ -93,51 +103,24 @@ class Places:
         """Where everything has to be, if it has to be at one place."""
         return self._fixed
 
-    def bytes_of(self, relation: str, rows: int) -> int:
-        """About what rows of a relation take in the driver."""
-        return rows * max(1, self._program.relations[relation].arity) * VALUE_BYTES
-
     def home(self, relation: str, old: Version, coming: Rows | None, going: Rows | None) -> Choice:
         """Where explicit facts are kept: on the cluster once some of them are there, until little is left of them."""
         if self._fixed is not None:
             return Choice(self._fixed, "")
         if all(rows is None or rows.place == DRIVER for rows in (old, coming, going)):
             return Choice(DRIVER, "")
-        arriving = 0 if coming is None else len(coming)
-        needed = self.bytes_of(relation, len(old) + max(arriving, 0 if going is None else len(going)))
-        if needed <= self.budget * self.limits.return_share:
-            return Choice(DRIVER, "")
-        return Choice(CLUSTER, self._beyond(relation, needed))
-
-    def _beyond(self, names: str, needed: int) -> str:
-        if needed > self.budget:
-            return f"{names} on the cluster: about {needed:,} bytes, and the budget is {self.budget:,}"
-        return f"{names} still on the cluster: about {needed:,} bytes, more than a quarter of the budget"
+        arriving, leaving = (0 if rows is None else len(rows) for rows in (coming, going))
+        needed = bytes_of(self._program.relations[relation], len(old) + max(arriving, leaving))
+        return Choice(*placed(relation, needed, self.budget, CLUSTER, self.limits))
 
     def next_larger(self, place: str) -> str | None:
         """Where a stratum can go when a place is too small for it."""
         return CLUSTER if place == DRIVER and self._fixed is None else None
 
-    def choose(self, stratum: Stratum, epoch: Work, home: str | None) -> Choice:
-        """Where a stratum should run, given how large what it reads is, and where it is now."""
-        if self._fixed is not None:
-            return Choice(self._fixed, "")
-        needed = self.estimate(stratum, sizes(epoch, stratum))
-        limit = self.budget * (self.limits.return_share if home == CLUSTER else 1)
-        if needed <= limit:
-            return Choice(DRIVER, "")
-        return Choice(CLUSTER, self._beyond(shown(stratum.relations), needed))
-
-    def estimate(self, stratum: Stratum, sizes: Mapping[str, int]) -> int:
-        """The bytes that a stratum may take in the driver: what it reads, once per rule that reads it, and itself."""
-        bodies = [relations_of(rule.body) for rule in (*stratum.nonrecursive, *stratum.recursive)]
-        rows = [(name, sizes.get(name, 0)) for body in (*bodies, set(stratum.relations)) for name in body]
-        return sum(self.bytes_of(name, size) for name, size in rows)
-
     def guard(self, stratum: Stratum, epoch: Work, observe: Callable[[int, int], None]) -> Callable[[int, int], None]:
         """Watches the rounds of a stratum in the driver; raises `PlaceTooSmall` when they exceed the budget."""
         widest = max(max(1, self._program.relations[name].arity) for name in stratum.relations)
-        taken = self.estimate(stratum, sizes(epoch, stratum))
+        taken = needed_bytes(self._program, stratum, EpochSizes(epoch, stratum).rows)
 
         def watch(round_: int, facts: int) -> None:
             nonlocal taken
@@ -204,7 +187,28 @@ def take(epoch: Work, work: Work, outcome: Outcome) -> None:
     epoch.changes.update({name: change for name, change in outcome.changes.items() if change})
 
 
-def sizes(epoch: Work, stratum: Stratum) -> dict[str, int]:
-    """The sizes of what a stratum reads, as far as they are known."""
-    found = {**epoch.old, **epoch.new, **{name: epoch.explicit[name] for name in stratum.relations}}
-    return {name: len(version) for name, version in found.items()}
+class EpochSizes:
+    """How large what a stratum reads is in an epoch, found out when it is asked for."""
+
+    def __init__(self, epoch: Work, stratum: Stratum) -> None:
+        self._epoch = epoch
+        self._stratum = stratum
+
+    def rows(self, relation: str) -> int:
+        epoch = self._epoch
+        if relation in self._stratum.relations:
+            return len(epoch.explicit[relation])
+        return len(epoch.new[relation] if relation in epoch.new else epoch.old[relation])
+
+    def before(self, relation: str) -> int:
+        return len(self._epoch.old[relation])
+
+    def change(self) -> ChangeSize:
+        epoch, own = self._epoch, self._stratum.relations
+        rules = (*self._stratum.nonrecursive, *self._stratum.recursive)
+        names = set().union(*(relations_of(rule.body) for rule in rules)) - set(own)
+        changes = [epoch.changes[name] for name in names if name in epoch.changes]
+        changes += [epoch.explicit_changes[name] for name in own if name in epoch.explicit_changes]
+        plus, minus = sum(len(change.plus) for change in changes), sum(len(change.minus) for change in changes)
+        read = sum(len(epoch.old[name]) for name in names) + sum(len(epoch.explicit[name]) for name in own)
+        return ChangeSize(plus + minus, read, "mixed" if plus and minus else "delete" if minus else "insert")

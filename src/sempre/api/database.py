@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sempre.active.active_engine import ActiveEngine
 from sempre.api.changes import ChangeSet, CycleChanges
 from sempre.api.epochs import Epochs
-from sempre.api.options import Options, check_amounts, check_options, check_store
+from sempre.api.options import Options, check_amounts, check_options, check_store, check_switch
 from sempre.api.program import Program
 from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View, find
@@ -51,6 +51,8 @@ class Database(Epochs):
         How many cycles active rules may take before they are taken to have no end.
     strategy, modules, place, threads, workers, memory
         Expert knobs; the defaults choose by themselves.
+    switch
+        For strategy `elastic`: the share of a run from scratch after which an update is given up for one, or `never`.
     progress
         Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`.
     store
@@ -76,6 +78,7 @@ class Database(Epochs):
         threads: int | None = None,
         workers: int | None = None,
         memory: str | int | None = None,
+        switch: float | str | None = None,
         cycles: int | None = None,
         progress: Callable[[Progress], None] | None = None,
         epoch: int | None = None,
@@ -84,9 +87,10 @@ class Database(Epochs):
     ) -> None:
         check_options(strategy, place, semantics)
         check_amounts(threads, workers, memory)
+        check_switch(strategy, switch)
         check_store(store, epoch, migrate)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
-        options = Options(strategy, modules, place, threads, memory, cycles, progress, limits)
+        options = Options(strategy, modules, place, threads, memory, cycles, progress, limits, switch)
         super().__init__(program.under(semantics), spark, options)
         self._streams: list[Maintenance] = []
         if store is not None:

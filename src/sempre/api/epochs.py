@@ -13,7 +13,7 @@ from sempre.active.background import Session
 from sempre.analysis.model import Relation
 from sempre.api.changes import ChangeSet, ChangeSets
 from sempre.api.intake import Encoded, IncomingRows, Intake, unknown
-from sempre.api.options import Options, check_active, check_stratified, cluster_of, places_of, usable_modules
+from sempre.api.options import Options, check_active, check_stratified, check_switch, cluster_of, places_of
 from sempre.api.program import Program
 from sempre.api.relation_frames import RelationFrames
 from sempre.api.views import View, contains
@@ -22,6 +22,7 @@ from sempre.diagnostics import DataError, StateError
 from sempre.engine import Engine, EpochResult, Overtaken, Snapshot
 from sempre.ingest import encode_value
 from sempre.kernel.values import Values
+from sempre.maintain.decide import usable_modules
 from sempre.modules.find import modularize
 from sempre.plan.backend import sealed, sealed_for_cycles
 from sempre.results import Decoder
@@ -77,6 +78,7 @@ class Epochs:
                 deferred=parts.deferred,
                 given_places=places,
                 branch=(lambda: sealed(self._backend.branch())) if self._cluster is None else None,
+                switch=check_switch(options.strategy, options.switch),
             )
         self._frames = RelationFrames(program.checked, spark, self._cluster)
         engine = self._engine if isinstance(self._engine, Engine) else None

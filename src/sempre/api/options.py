@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 import sys
 from collections.abc import Callable, Iterable
@@ -13,8 +14,9 @@ from sempre.data import dataclass
 from sempre.diagnostics import BackendError, StateError
 from sempre.engine import Progress
 from sempre.limits import DEFAULTS, Limits
+from sempre.maintain.decide import ELASTIC
 from sempre.maintain.strategy_names import STRATEGY_NAMES
-from sempre.modules.find import Modular, wanted_kinds
+from sempre.modules.find import Modular
 from sempre.places import Places
 from sempre.plan.backend import sealed
 from sempre.sizes import parse_size
@@ -37,10 +39,12 @@ class Options:
     cycles: int | None = None
     progress: Callable[[Progress], None] | None = None
     limits: Limits = DEFAULTS
+    switch: float | str | None = None
 
     def to_open(self) -> dict[str, Any]:
         """Those that another state of the same database is opened with."""
-        return {name: getattr(self, name) for name in ("strategy", "modules", "place", "threads", "memory", "limits")}
+        names = ("strategy", "modules", "place", "threads", "memory", "limits", "switch")
+        return {name: getattr(self, name) for name in names}
 
 
 def check_options(strategy: str, place: str, semantics: str | None) -> None:
@@ -62,6 +66,24 @@ def check_amounts(threads: int | None, workers: int | None, memory: str | int | 
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
         raise StateError(f"`threads` is {threads!r}", hint="Use a whole number from 1, or leave it out.")
     parse_size(memory)
+
+
+def check_switch(strategy: str, switch: float | str | None) -> float | None:
+    """The share of a run from scratch that an update of `elastic` may take, as a number."""
+    if switch is None:
+        return None
+    if strategy != ELASTIC:
+        raise StateError(f"`switch` is for strategy `{ELASTIC}`, and this is `{strategy}`", hint="Leave it out.")
+    if switch == "never":
+        return math.inf
+    try:
+        share = float(switch)
+    except (TypeError, ValueError):
+        share = math.nan
+    if isinstance(switch, bool) or not share >= 0:
+        hint = "Use a share of a run from scratch, such as 0.2, or `never`; 0 is for always starting again."
+        raise StateError(f"`switch` is {switch!r}", hint=hint)
+    return share
 
 
 def check_store(store: Any, epoch: int | None, migrate: bool) -> None:
@@ -91,18 +113,6 @@ def check_active(strategy: str, place: str, cycles: int | None) -> None:
         raise StateError("place `cluster` is for stratified rules", hint="Active rules run in the driver.")
     if cycles is not None and cycles < 1:
         raise StateError(f"`cycles` is {cycles}, and no run is that short", hint="Use a number from 1.")
-
-
-def usable_modules(modules: str | Iterable[str], is_active: bool, place: str) -> frozenset[str]:
-    """The kinds of modules that serve.
-
-    Active rules read the database of the cycle before: nothing is closed at once there. DataFrames have rounds, or
-    tasks that close whole strata; only neighbors are found by sorting there too.
-    """
-    wanted = wanted_kinds(modules)
-    if is_active:
-        return frozenset()
-    return wanted & {"seq"} if place == "cluster" else wanted
 
 
 def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBackend) -> SparkBackend | None:

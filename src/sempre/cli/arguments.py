@@ -13,6 +13,7 @@ from sempre.sizes import parse_size
 NETWORK_ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 PLACES = ("auto", "driver", "workers", "cluster")
 MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, stc, linear, rch, seq"
+SWITCH_HELP = "elastic: give an update up after this share of the last run from scratch (default: 0.2)"
 # The commands on stores that evaluate something, or read relations that may be large.
 PLACED_COMMANDS = ("init", "apply", "query", "whatif", "verify", "migrate")
 STORE_COMMANDS = (*PLACED_COMMANDS, "history", "vacuum")
@@ -121,6 +122,7 @@ def _store_parser(command: str) -> _Parser:
         _add_session(where)
     if command in ("init", "apply", "whatif", "verify", "migrate"):
         add("--strategy", choices=STRATEGY_NAMES, default="auto")
+        add("--switch", metavar="SHARE|never", type=_share, help=SWITCH_HELP)
         add("--threads", metavar="N", type=_positive)
     if command == "verify":
         add("--repair", action="store_true", help="where it differs, write the right state as a new epoch")
@@ -129,6 +131,18 @@ def _store_parser(command: str) -> _Parser:
     if command == "vacuum":
         add("--keep", metavar="N", type=_positive, default=1, help="how many epochs stay (default: 1, the current)")
     return parser
+
+
+def _share(text: str) -> float | str:
+    if text == "never":
+        return text
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not share >= 0:
+        raise argparse.ArgumentTypeError(f"`{text}` is neither a number from 0 nor `never`")
+    return share
 
 
 def _number(text: str) -> int:
@@ -181,6 +195,7 @@ def _run_parser() -> _Parser:
     add("--report", metavar="FILE.json", type=Path, help="write what was done, and how long it took")
     expert = parser.add_argument_group("how it is evaluated").add_argument
     expert("--strategy", choices=STRATEGY_NAMES, default="auto")
+    expert("--switch", metavar="SHARE|never", type=_share, help=SWITCH_HELP)
     expert("--modules", metavar="auto|off|LIST", default="auto", help=MODULES_HELP)
     expert("--semantics", choices=("stratified", "active"))
     expert("--cycles", metavar="N", type=_positive, help="how many cycles active rules may take (default: 10000)")

@@ -11,7 +11,7 @@ from sempre.cli.terminal import show_warnings
 
 def check(options: argparse.Namespace) -> int:
     """Print the strata of a program without errors; raises with all errors of one that has some."""
-    from sempre.explain import modules, plans
+    from sempre.explain import decisions, modules, plans
     from sempre.modules.find import modularize
 
     checked = load_program(options.program).checked
@@ -25,6 +25,9 @@ def check(options: argparse.Namespace) -> int:
 
         print("\nlocalized:")
         print(local_text(localize(checked)))
+    if options.verbose and checked.semantics != "active":
+        print()
+        print(decisions(parts))
     if options.verbose:
         print()
         print(plans(checked))

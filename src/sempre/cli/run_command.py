@@ -97,6 +97,7 @@ def _database(options: argparse.Namespace, program: Program, line: ProgressLine 
         program,
         spark=spark,
         strategy=options.strategy,
+        switch=options.switch,
         modules=options.modules,
         place=options.place,
         semantics=options.semantics,

@@ -1,14 +1,9 @@
 """The default: maintain where that is cheaper, recompute where it is not, stratum by stratum.
 
-A stratum is maintained in one of two ways. `ranked` is the one for most. `dredc` is for strata that a module closes,
-and for those that took many small rounds (long chains), which it follows row by row. Where a module shares its stratum
-with other rules both ways are possible, and the one that has cost less is taken when the stratum is evaluated again.
-
-Whether to maintain at all is decided by time. What changed rows have cost so far, by kind of change, is compared with
-the last run from scratch before an update begins; while it runs, a guard looks at the clock, also within a round, and
-foretells the end from how the rounds grow or shrink. Giving up costs what was spent so far and nothing else: versions
-are immutable. What was learned of a kind of change fades each time it keeps an update from being tried, so that no
-choice is for good.
+What is done is decided by `maintain/decide.py`, from what this file has learned: how long runs from scratch and changes
+of each kind have taken. While an update runs, a guard looks at the clock, also within a round, and foretells the end
+from how the rounds grow or shrink. Giving up costs what was spent so far and nothing else: versions are immutable. What
+was learned of a kind of change fades each time it keeps an update from being tried, so that no choice is for good.
 """
 
 from __future__ import annotations
@@ -21,56 +16,51 @@ from typing import ClassVar
 from sempre.analysis.model import Stratum
 from sempre.data import dataclass
 from sempre.kernel.capacity import CapacityError
+from sempre.maintain import decide
+from sempre.maintain.decide import Cost, Decision, History
 from sempre.maintain.dredc import DRedC
 from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, described
 from sempre.maintain.modular import PartitionedMemory, is_certain
 from sempre.maintain.ranked import Ranked, ranks_of
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.strategy import Abandoned, Outcome, Strategy, Work, as_update
-from sempre.plan.ops import relations_of
 
-MODULAR = f"{DRedC.name} with modules"
+# An update is given up when it affects more than this many times the stratum's facts, once it affects a good number.
+AFFECTED_SHARE = 1.0
+AFFECTED_FEW = 10_000
+# One whose rounds shrink may take somewhat longer than others.
+SHRINKING_SHARE = 1.5
+# It is given up before its time, once it has taken this part of it, if it seems that it will take longer than a run.
+EARLY_SHARE = 0.25
 
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What changes of a kind have cost of late: seconds, for so many changed rows."""
-
-    seconds: float
-    rows: float
-
-    def of(self, rows: int) -> float:
-        """The seconds that so many rows are expected to take: what more rows affect overlaps."""
-        ratio = rows / max(self.rows, 1)
-        return self.seconds * (ratio if ratio < 1 else float(ratio**0.5))
+WAYS: Mapping[str, type[DRedC] | type[Ranked]] = {DRedC.name: DRedC, Ranked.name: Ranked}
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenStrategy:
-    """How a stratum is maintained, what that needs to remember, and what is known of its cost.
-
-    `full_seconds` is how long a run from scratch took. `costs` has what changes have cost by their kind: `insert`,
-    `delete` or `mixed`. `ways` has the seconds of an epoch of late, by the way that it was maintained in, and `since`
-    those of all epochs since the last run from scratch.
-    """
+    """How a stratum is maintained, what that needs to remember, and what is known of its cost."""
 
     strategy: Strategy
     memory: Memory | None
-    full_seconds: float
-    costs: Mapping[str, Cost] = field(default_factory=dict)
-    ways: Mapping[str, float] = field(default_factory=dict)
-    since: float = 0.0
+    learned: History = field(default_factory=History)
 
     kind: ClassVar[str] = "chosen"
     sets: ClassVar[Mapping[str, int]] = {}  # all of them are those of the memory within
 
-    def describe(self) -> Meta | None:
-        inner = described(self.memory, self.strategy.name)
-        if inner is None:
-            return None
-        costs = {kind: [cost.seconds, cost.rows] for kind, cost in self.costs.items()}
-        known = {"seconds": self.full_seconds, "costs": costs, "ways": dict(self.ways), "since": self.since}
-        return {**known, "memory": inner}
+    def describe(self) -> Meta:
+        inner, known = described(self.memory, self.strategy.name), self.learned
+        # What modules keep is not stored. What was learned is, whatever becomes of the memory.
+        forgotten = inner is None or (self.memory is None and known.forgotten)
+        costs = {kind: [cost.seconds, cost.rows] for kind, cost in known.costs.items()}
+        return {
+            "seconds": known.full_seconds,
+            "costs": costs,
+            "ways": dict(known.ways),
+            "since": known.since,
+            "way": self.way,
+            "forgotten": forgotten,
+            "memory": inner or described(None, self.strategy.name),
+        }
 
     def write(self, shelf: MemorySink) -> None:
         if self.memory is not None:
@@ -81,7 +71,15 @@ class ChosenStrategy:
         inner = meta["memory"]
         memory, strategy = shelf.memory(inner, stratum), shelf.strategy(inner["strategy"])
         costs = {kind: Cost(*numbers) for kind, numbers in meta.get("costs", {}).items()}
-        return cls(strategy, memory, meta["seconds"], costs, meta.get("ways", {}), meta.get("since", 0.0))
+        learned = History(
+            meta["seconds"],
+            costs,
+            meta.get("ways", {}),
+            meta.get("since", 0.0),
+            meta.get("way", strategy.name),
+            forgotten=meta.get("forgotten", False),
+        )
+        return cls(strategy, memory, learned)
 
     def check(self, work: Work, stratum: Stratum, checks: Checks) -> None:
         if self.memory is not None:
@@ -90,20 +88,15 @@ class ChosenStrategy:
     @property
     def way(self) -> str:
         """The strategy, and whether modules take part."""
+        if self.memory is None and self.learned.forgotten:
+            return self.learned.way
         modular = isinstance(self.memory, PartitionedMemory) and self.memory.modules
-        return MODULAR if modular else self.strategy.name
+        return decide.MODULAR if modular else self.strategy.name
 
-    def learned(self, kind: str, seconds: float, rows: int) -> ChosenStrategy:
-        """With what an epoch has cost."""
-        old = self.costs.get(kind, Cost(seconds, rows))
-        cost = Cost((old.seconds + seconds) / 2, (old.rows + rows) / 2)
-        ways = {**self.ways, self.way: (self.ways.get(self.way, seconds) + seconds) / 2}
-        return replace(self, costs={**self.costs, kind: cost}, ways=ways, since=self.since + seconds)
-
-    def faded(self, kind: str, share: float) -> ChosenStrategy:
-        """With so much less trust in what is known of a kind of change."""
-        cost = self.costs[kind]
-        return replace(self, costs={**self.costs, kind: replace(cost, seconds=cost.seconds * share)})
+    def history(self, stratum: Stratum) -> History:
+        """What is known of the stratum, with how it stands."""
+        forgotten = self.memory is None and (self.learned.forgotten or not self.learned.full_seconds)
+        return replace(self.learned, way=self.way, certain=is_certain(stratum, self.memory), forgotten=forgotten)
 
 
 class Auto:
@@ -112,127 +105,77 @@ class Auto:
     name = "auto"
     forgetful = False
 
-    def bootstrap(self, work: Work, stratum: Stratum, before: ChosenStrategy | None = None) -> Outcome:
+    def bootstrap(self, work: Work, stratum: Stratum, before: History | None = None) -> Outcome:
         started = time.perf_counter()
-        modules = () if before is not None and _avoids_modules(before) else work.modules.get(stratum.index, ())
+        modules = decide.modules_after(before, work.modules.get(stratum.index, ()))
         try:
             outcome, fixpoint = materialize_with(work, stratum, modules=modules, counting=True)
         except CapacityError:  # numbers that do not fit
             outcome, fixpoint = materialize_with(work, stratum, modules=modules)
         modular = isinstance(outcome.memory, PartitionedMemory) and bool(outcome.memory.modules)
-        counts = modular or fixpoint.walked or fixpoint.rounds > work.backend.limits.many_rounds
-        strategy: Strategy = DRedC() if counts else Ranked()
-        memory: Memory | None = outcome.memory if counts else ranks_of(work, stratum, fixpoint)
-        chosen = ChosenStrategy(strategy, memory, time.perf_counter() - started)
+        name, why = decide.upkeep(modular, fixpoint.walked, fixpoint.rounds, work.backend.limits)
+        strategy: Strategy = WAYS[name]()
+        memory: Memory | None = outcome.memory if strategy.name == DRedC.name else ranks_of(work, stratum, fixpoint)
+        chosen = ChosenStrategy(strategy, memory, History(time.perf_counter() - started))
         if before is not None:
-            chosen = replace(chosen, costs=before.costs if chosen.way == before.way else {}, ways=before.ways)
-        return Outcome(outcome.versions, outcome.changes, chosen, outcome.rounds, "recompute")
+            costs = before.costs if chosen.way == before.way else {}
+            chosen = replace(chosen, learned=replace(chosen.learned, costs=costs, ways=before.ways))
+        why = "; ".join(filter(None, (outcome.why, f"from now on by {chosen.way}: {why}")))
+        return replace(outcome, memory=chosen, how="recompute", why=why)
 
     def update(self, work: Work, stratum: Stratum, memory: ChosenStrategy) -> Outcome:
-        if is_certain(stratum, memory.memory):
+        decision = work.decision
+        assert decision is not None, "`auto` goes by what was decided for the stratum"
+        assert decision.history is not None
+        if decision.strategy == decide.RECOMPUTE:
+            return self._again(work, stratum, decision.history, decision.why)
+        if decision.history.certain:
             # Nothing but closures: whatever the change, following it costs less than comparing two whole results.
             outcome = memory.strategy.update(work, stratum, memory.memory)
-            return replace(outcome, memory=replace(memory, memory=outcome.memory), how=memory.strategy.name)
-        limits = work.backend.limits
-        change = change_of(work, stratum)
-        if (
-            memory.memory is None
-            and not memory.full_seconds
-            and change.kind != "insert"
-            and not _is_module(work, stratum)
-        ):
-            return self._again(work, stratum, memory, "nothing is remembered of it")
-        if MODULAR in memory.ways and memory.way == MODULAR and _avoids_modules(memory):
-            reason = f"updates with modules have taken {memory.since:.2f} s, as much as a run from scratch"
-            return self._again(work, stratum, memory, reason)
-        if change.rows > limits.change_share * change.read and change.rows > limits.change_rows:
-            reason = f"the change has {change.rows:,} rows and the stratum reads {change.read:,}"
-            return self._again(work, stratum, memory, reason)
-        cost = memory.costs.get(change.kind)
-        expected = 0.0 if cost is None else cost.of(change.rows)
-        if expected > max(limits.expected_share * memory.full_seconds, limits.time_moment):
-            reason = (
-                f"{change.rows:,} changed rows ({change.kind}) are expected to take {expected:.2f} s, "
-                f"and a run from scratch takes {memory.full_seconds:.2f} s"
-            )
-            return self._again(work, stratum, memory.faded(change.kind, limits.fading_share), reason)
-        known = cost is not None and change.rows < limits.similar_share * cost.rows
-        most = limits.expected_share * memory.full_seconds
-        allowed = min(limits.expected_slack * expected, most) if known else 0.0
-        return self._maintain(work, stratum, memory, change, allowed)
+            chosen = replace(memory, memory=outcome.memory)
+            return replace(outcome, memory=chosen, how=memory.strategy.name, why=decision.why)
+        return self._maintain(work, stratum, memory, decision, decision.history)
 
     def _maintain(
-        self, work: Work, stratum: Stratum, memory: ChosenStrategy, change: ChangeSize, allowed: float
+        self, work: Work, stratum: Stratum, memory: ChosenStrategy, decision: Decision, history: History
     ) -> Outcome:
         """Follow the change under the eyes of a guard."""
         observe, started = work.on_round, time.perf_counter()
+        change = decision.change
+        assert change is not None
         size = sum(len(work.old[name]) for name in stratum.relations)
-        guard = work.on_round = _Guard(work, size, memory.full_seconds, allowed)
+        guard = work.on_round = _Guard(work, size, history.full_seconds, decision.seconds)
         work.backend.watch(guard.look)
         try:
             outcome = memory.strategy.update(work, stratum, memory.memory)
-        except CapacityError as limit:
+        except (CapacityError, Abandoned) as reason:
             work.on_round = observe
             work.backend.watch(None)
-            return self._again(work, stratum, memory, str(limit))
-        except Abandoned as reason:
-            work.on_round = observe
-            work.backend.watch(None)
-            # It would have taken longer than that; how much longer is not known.
-            seconds = max(guard.prepared + 2 * guard.spent, memory.full_seconds)
-            learned = memory.learned(change.kind, seconds, change.rows)
-            return self._again(work, stratum, learned, f"{reason} ({memory.way}, {change.rows:,} rows, {change.kind})")
+            why = str(reason)
+            if isinstance(reason, Abandoned):
+                # It would have taken longer than that; how much longer is not known.
+                seconds = max(guard.prepared + 2 * guard.spent, history.full_seconds)
+                history = history.learned(change.kind, seconds, change.rows)
+                why = f"{reason} ({memory.way}, {change.rows:,} rows, {change.kind})"
+            work.notes.append(f"{', '.join(stratum.relations)} recomputed: {why}")
+            return self._again(work, stratum, history, why)
         finally:
             work.on_round = observe
             work.backend.watch(None)
         seconds = time.perf_counter() - started
         # Maps and indexes that are made once are for the epochs to come too.
-        learned = memory.learned(change.kind, min(seconds, guard.spent), change.rows)
-        how = f"{memory.way}: {change.rows:,} rows ({change.kind}) affected {guard.affected:,} facts"
-        chosen = replace(learned, memory=outcome.memory)
-        return replace(outcome, memory=chosen, how=memory.strategy.name, why=how)
+        learned = history.learned(change.kind, min(seconds, guard.spent), change.rows)
+        affected = f"they affected {guard.affected:,} facts and took {seconds:.3f} s"
+        chosen = ChosenStrategy(memory.strategy, outcome.memory, learned)
+        return replace(outcome, memory=chosen, how=memory.strategy.name, why=f"{decision.why}; {affected}")
 
     def recall(self, standing: Callable[[], Work], stratum: Stratum) -> ChosenStrategy:
         """Facts alone are enough to go on with counters."""
-        return ChosenStrategy(DRedC(), None, 0.0)
+        return ChosenStrategy(DRedC(), None)
 
-    def _again(self, work: Work, stratum: Stratum, memory: ChosenStrategy, reason: str) -> Outcome:
-        work.notes.append(f"{', '.join(stratum.relations)} recomputed: {reason}")
-        return replace(as_update(work, stratum, self.bootstrap(work, stratum, memory)), why=reason)
-
-
-def _avoids_modules(memory: ChosenStrategy) -> bool:
-    """Whether epochs without modules have cost less; while nobody knows, whether those with them have cost a run."""
-    plain, modular = memory.ways.get(Ranked.name), memory.ways.get(MODULAR)
-    if modular is None:
-        return False
-    return memory.since > memory.full_seconds if plain is None else modular > plain
-
-
-def _is_module(work: Work, stratum: Stratum) -> bool:
-    """Whether modules can do all the recursion of a stratum."""
-    owned = frozenset().union(*(module.rules for module in work.modules.get(stratum.index, ())))
-    return all(rule.number in owned for rule in stratum.recursive)
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeSize:
-    """How many rows changed of what a stratum reads, how many it reads, and of what kind the change is."""
-
-    rows: int
-    read: int
-    kind: str
-
-
-def change_of(work: Work, stratum: Stratum) -> ChangeSize:
-    """The size of the change that a stratum has to follow."""
-    rules = (*stratum.nonrecursive, *stratum.recursive)
-    names = set().union(*(relations_of(rule.body) for rule in rules)) - set(stratum.relations)
-    changes = [work.changes[name] for name in names if name in work.changes]
-    changes += [work.explicit_changes[name] for name in stratum.relations if name in work.explicit_changes]
-    plus, minus = sum(len(change.plus) for change in changes), sum(len(change.minus) for change in changes)
-    read = sum(len(work.old[name]) for name in names) + sum(len(work.explicit[name]) for name in stratum.relations)
-    return ChangeSize(plus + minus, read, "mixed" if plus and minus else "delete" if minus else "insert")
+    def _again(self, work: Work, stratum: Stratum, history: History, reason: str) -> Outcome:
+        outcome = as_update(work, stratum, self.bootstrap(work, stratum, history))
+        return replace(outcome, why=f"{reason}; {outcome.why}")
 
 
 class _Guard:
@@ -280,7 +223,8 @@ class _Guard:
     def look(self) -> None:
         """Raises when the time is up."""
         spent, limits = self.spent, self._limits
-        if self._started is None and self.prepared > max(limits.prepare_share * self._full_seconds, limits.time_moment):
+        whole = max(limits.prepare_share * self._full_seconds, limits.time_moment)
+        if self._started is None and self.prepared > whole:
             raise Abandoned(f"{self.prepared:.2f} s for counters, and a run takes {self._full_seconds:.2f} s")
         if spent > self._limit * (limits.shrinking_share if self._rest() < 0.5 else 1.0):
             raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {self._full_seconds:.2f} s")

@@ -14,6 +14,7 @@ Differs: counters are lazy, and a stratum's changes are one batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from sempre.analysis.model import NormalRule, Stratum
@@ -82,7 +83,7 @@ class DRedC:
         unknown = bool(exchange) and memory is None
         if counters is None and not loses and not unknown:
             update.insert(gained, {})
-            return update.outcome(exchange.memory(None))
+            return replace(update.outcome(exchange.memory(None)), modules=exchange.modules)
         if counters is None:
             counters = Counters(
                 count_nonrecursive(work, exchange.generic, update.below, old=True),
@@ -95,7 +96,8 @@ class DRedC:
         _overdelete(update, nonrec, (nonrecursive, recursive), removed)
         update.insert(gained, _rederived(update))
         after = Counters(nonrec, update.rec)
-        return update.outcome(exchange.memory(after) if exchange else after)
+        outcome = update.outcome(exchange.memory(after) if exchange else after)
+        return replace(outcome, modules=exchange.modules)
 
     def recall(self, standing: Callable[[], Work], stratum: Stratum) -> None:
         """It finds out what it needs when it needs it."""
@@ -108,7 +110,7 @@ def _partition(work: Work, stratum: Stratum, memory: Any) -> Sequence[Module]:
     if memory is not None:
         return ()
     modules = work.modules.get(stratum.index, ())
-    return worthwhile(work, stratum, modules, {name: work.old[name] for name in stratum.relations})
+    return worthwhile(work, stratum, modules, {name: work.old[name] for name in stratum.relations})[0]
 
 
 def _rederived(update: StratumUpdate) -> dict[str, Rows]:

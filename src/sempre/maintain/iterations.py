@@ -7,7 +7,8 @@ breaks. The difference in the number of true instances, added to what was counte
 
 - `counting` has the number of instances that become true at every level, for every fact;
 - `elastic` has it at the fact's own level alone. A fact that was derived earlier than now, and whose old count is thus
-  unknown here, is counted again, backward, from the facts that derive it.
+  unknown here, is counted again, backward, from the facts that derive it. Such facts are split by variable, so that
+  they filter instances and multiply none.
 
 After any update the state equals what a run from scratch on the new input gives, levels and counts included.
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from sempre.analysis.model import NormalRule, Stratum
@@ -29,7 +31,7 @@ from sempre.maintain.planning import change_pivots, pivot_relation
 from sempre.maintain.states import LowerStrata, Sides, ViewDict, read_alike, read_step
 from sempre.maintain.strategy import Abandoned, Change, Outcome, Work, as_update, nonempty
 from sempre.plan.backend import Backend, Counted, Executable, Rows, Version, View
-from sempre.plan.ops import HEAD, Order, Pivot, Read
+from sempre.plan.ops import SPLIT, Order, Pivot, Read
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +100,18 @@ def _compare(backend: Backend, name: str, number: int, have: Level, want: Level,
 
 
 class ByIteration:
-    """`counting` or `elastic`."""
+    """`counting` or `elastic`.
+
+    `elastic` tries Update, and switches to Bootstrap when that takes longer than the share `switch` of the last
+    Bootstrap: never if it is infinite, which is Update alone, and at once if it is 0, which is Bootstrap alone.
+    """
 
     forgetful = False
 
-    def __init__(self, sparse: bool) -> None:
+    def __init__(self, sparse: bool, switch: float | None = None) -> None:
         self.name = "elastic" if sparse else "counting"
         self._sparse = sparse
+        self._switch = switch
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
         started = time.perf_counter()
@@ -118,22 +125,37 @@ class ByIteration:
         if not self._sparse:
             return _LevelUpdate(work, stratum, memory, False).run()
         observe, started, limits = work.on_round, time.perf_counter(), work.backend.limits
-        allowed = max(limits.switch_share * memory.bootstrap_seconds, limits.time_moment)
+        share = limits.switch_share if self._switch is None else self._switch
+        limit = share * memory.bootstrap_seconds if share else 0.0
+        if self._switch is None:
+            limit = max(limit, limits.time_moment)
+        switch = f"{share:g} of the last Bootstrap, {memory.bootstrap_seconds:.3f} s"
+
+        def look() -> None:
+            spent = time.perf_counter() - started
+            if spent > limit:
+                raise Abandoned(f"Update took {spent:.3f} s, more than {switch}")
 
         def guard(round_: int, facts: int) -> None:
             observe(round_, facts)
-            if time.perf_counter() - started > allowed:
-                raise Abandoned("the update took longer than a fifth of a run from scratch")
+            look()
 
         work.on_round = guard
+        work.backend.watch(look)
         try:
-            return _LevelUpdate(work, stratum, memory, True).run()
+            if not share:
+                raise Abandoned("the switch is at 0")
+            outcome = _LevelUpdate(work, stratum, memory, True).run()
+            spent = time.perf_counter() - started
+            return replace(outcome, why=f"Update took {spent:.3f} s; the switch is at {switch}")
         except Abandoned as reason:
             work.on_round = observe
+            work.backend.watch(None)
             work.notes.append(f"{', '.join(stratum.relations)}: bootstrap, since {reason}")
-            return as_update(work, stratum, self.bootstrap(work, stratum))
+            return replace(as_update(work, stratum, self.bootstrap(work, stratum)), why=f"Bootstrap, since {reason}")
         finally:
             work.on_round = observe
+            work.backend.watch(None)
 
     def recall(self, standing: Callable[[], Work], stratum: Stratum) -> Memory | None:
         """What a run from scratch would remember."""
@@ -232,7 +254,7 @@ class _LevelUpdate(_Rounds):
                 self._jobs.append((rule, pivot, pivot_relation(rule, pivot)))
         if sparse:
             for rule in (*stratum.nonrecursive, *stratum.recursive):
-                self.plan(rule, HEAD)
+                self.plan(rule, SPLIT)
         # The old run so far, and what the new one has less and more.
         empty = {name: self.start(name, self.backend.empty(name).rows()) for name in stratum.relations}
         self._old, self._minus, self._plus = dict(empty), dict(empty), dict(empty)
@@ -337,9 +359,9 @@ class _LevelUpdate(_Rounds):
         views = self.below.standing(self.orders)
         for own in self.stratum.relations:
             read_alike(views, own, self._now(own))
-        views[name, Read.ONLY] = backend.view(self.start(name, rows))
+        views[name, Read.ONLY] = views[name, Read.CHANGED] = backend.view(self.start(name, rows))
         rules = (*self.stratum.nonrecursive, *self.stratum.recursive)
-        plans = [self.plan(rule, HEAD) for rule in rules if rule.relation == name]
+        plans = [self.plan(rule, SPLIT) for rule in rules if rule.relation == name]
         return backend.count(name, plans, views)
 
     def _advance(self, old: Mapping[str, Rows], new: Mapping[str, Rows]) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 
 from sempre.analysis.model import Stratum
 from sempre.data import dataclass
+from sempre.maintain.decide import ModuleSize, paying_modules
 from sempre.maintain.memory import Checks, UnstoredMemory
 from sempre.maintain.strategy import Change, Work, nonempty
 from sempre.modules.closing import Closing, ModuleMemory
@@ -227,38 +228,24 @@ def exchange_of(work: Work, stratum: Stratum, modules: Sequence[Module]) -> Exch
     return Exchange(work, stratum, modules)
 
 
-def worthwhile(work: Work, stratum: Stratum, modules: Sequence[Module], start: Mapping[str, Version]) -> list[Module]:
-    """The modules that are expected to pay, given the first facts of the stratum, or, lacking these, all of them.
-
-    Components always do, and closures on their own: the rules they replace are cubic. Linear rules are not: a matrix
-    must fit, and be asked for more than a few rows. A closure among generic rules is swept over in many rounds, so its
-    matrix must not be large.
-    """
+def worthwhile(
+    work: Work, stratum: Stratum, modules: Sequence[Module], start: Mapping[str, Version]
+) -> tuple[tuple[Module, ...], str]:
+    """The modules that are expected to pay, given the first facts of the stratum, and why others are left out."""
     able = work.backend.for_modules()
     if able is None or not modules:
-        return []
-    owned = frozenset().union(*(module.rules for module in modules))
-    alone = all(rule.number in owned for rule in stratum.recursive)
-
-    def pays(module: Module) -> bool:
-        if module.kind == "stc" or (module.kind == "tc" and alone):
-            return True
-        return _is_swept(work, module, start) if module.kind == "tc" else _pays(work, able, module, start)
-
-    return [module for module in modules if pays(module)]
+        return (), ""
+    return paying_modules(stratum, modules, lambda module: _size_of(work, able, module, start), work.backend.limits)
 
 
-def _is_swept(work: Work, module: Module, start: Mapping[str, Version]) -> bool:
-    """Whether a sweep over the matrix of a closure takes a moment: as many rows as there are edges."""
-    (head,) = module.heads
-    if head not in start:
-        return True
-    statistics = work.backend.statistics({head: start[head]})
-    values = max(statistics.distinct(head, column) for column in (0, 1))
-    return len(start[head]) * values <= work.backend.limits.swept_bits
-
-
-def _pays(work: Work, backend: ModuleBackend, module: Module, start: Mapping[str, Version]) -> bool:
+def _size_of(work: Work, backend: ModuleBackend, module: Module, start: Mapping[str, Version]) -> ModuleSize | None:
+    """What a module would start from, as far as it is known."""
+    if module.kind == "tc":
+        (head,) = module.heads
+        if head not in start:
+            return None
+        statistics = work.backend.statistics({head: start[head]})
+        return ModuleSize(len(start[head]), max(statistics.distinct(head, column) for column in (0, 1)), 0)
     assert module.paths is not None
     versions = {
         letter: start[letter] if letter in start else work.new[letter]
@@ -271,7 +258,7 @@ def _pays(work: Work, backend: ModuleBackend, module: Module, start: Mapping[str
     if values * module.paths.states > limits.matrix_nodes:
         # The estimate may be several times too large, and without the module dense edges are what is worst.
         values = _counted_values(backend, versions.values())
-    return values * module.paths.states <= limits.matrix_nodes and sources * limits.few_sources >= values
+    return ModuleSize(sum(map(len, versions.values())), values, sources)
 
 
 def _counted_values(backend: ModuleBackend, versions: Iterable[Version]) -> int:

@@ -66,11 +66,12 @@ def closed_relations(
     backend, relations = work.backend, stratum.relations
     state = {**work.new, **{name: backend.empty(name) for name in relations}}
     first = {name: backend.version(rows) for name, rows in start.items()} if modules else {}
-    exchange = exchange_of(work, stratum, worthwhile(work, stratum, modules, first))
+    paying, why = worthwhile(work, stratum, modules, first)
+    exchange = exchange_of(work, stratum, paying)
     exchange.start()
     fixpoint = Fixpoint(backend, work.plans, work.program, exchange.generic, work.on_round, walking, exchange, counting)
     fixpoint.run(state, start)
     work.new.update({name: version for name, version in state.items() if name not in relations})
     versions = {name: state[name] for name in relations}
     changes = {name: Change(versions[name].rows(), backend.empty(name).rows()) for name in relations}
-    return Outcome(versions, changes, exchange.memory(None), fixpoint.rounds), fixpoint
+    return Outcome(versions, changes, exchange.memory(None), fixpoint.rounds, why=why, modules=paying), fixpoint

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.data import dataclass
+from sempre.maintain.decide import Decision
 from sempre.maintain.planning import Plans
 from sempre.modules.spec import Module
 from sempre.plan.backend import Backend, Counted, Rows, Version
@@ -66,7 +67,7 @@ class Work:
     `explicit` has the explicit facts of every relation after the epoch, `explicit_before` those before it,
     `explicit_changes` the difference.
     `modules` are the rules of each stratum that have an algorithm of their own, by the stratum's index.
-    With `debug` they are held against their bounds while they work.
+    With `debug` they are held against their bounds while they work. `decision` is what was decided for the stratum.
     `notes` says what strategies decided on the way. `on_round` is told the stratum's rounds as they happen, and may
     raise to abandon the epoch.
     """
@@ -84,13 +85,15 @@ class Work:
     notes: list[str] = field(default_factory=list)
     modules: Mapping[int, tuple[Module, ...]] = field(default_factory=dict)
     debug: bool = False
+    decision: Decision | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A stratum brought up to date: its relations, how they changed, and what the strategy wants to remember.
 
-    `how` names what was done where the strategy had a choice, `why` the numbers that the choice was based on.
+    `how` names what was done where the strategy had a choice, `why` the numbers that the choice was based on; `modules`
+    are those that took part.
     """
 
     versions: dict[str, Version]
@@ -99,6 +102,7 @@ class Outcome:
     rounds: int
     how: str = ""
     why: str = ""
+    modules: tuple[Module, ...] = ()
 
 
 class Strategy(Protocol):

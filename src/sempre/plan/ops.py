@@ -181,6 +181,7 @@ class Pivot:
     `to_body`, a plan from the head gives the facts that stand at body literal `literal` instead of the head's.
     With `ranked`, a plan finds only instances whose atoms in the stratum rank below the head.
     `uniform` treats atoms of the rule's own stratum like all others, for states that differ in them and below.
+    `SPLIT` starts from the given facts of the head relation as well, but takes them apart: see `planner.split_steps`.
     """
 
     literal: int
@@ -188,9 +189,11 @@ class Pivot:
     to_body: bool = False
     uniform: bool = False
     ranked: bool = False
+    split: bool = False
 
 
 HEAD = Pivot(-1)
+SPLIT = Pivot(-1, split=True)
 RANKED = Pivot(-1, ranked=True)
 
 

@@ -8,7 +8,7 @@ that everything else let through.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol, TypeAlias
 
 from sempre.analysis.model import Call, Compare, Const, Expr, Fold, Literal, Match, NormalRule, Not, Unpack, Var
@@ -19,6 +19,7 @@ from sempre.plan.indexes import Orders
 from sempre.plan.ops import (
     HEAD,
     RANKED,
+    SPLIT,
     Absent,
     Assign,
     Distinct,
@@ -33,6 +34,7 @@ from sempre.plan.ops import (
     Reduce,
     Step,
     TakeApart,
+    matches,
     nested_matches,
 )  # fmt: skip
 
@@ -108,6 +110,10 @@ def plan_rule(
     `recursive` are the relations of the rule's stratum. A plan from the head ignores column `ignored` of the given
     facts: with an aggregate in the head, they stand for their groups.
     """
+    if pivot == SPLIT:
+        steps = split_steps(rule, statistics, orders)
+        if steps:
+            return Plan(rule, pivot, steps)
     body: list[Goal] = list(rule.body)
     how = readings(rule, pivot, recursive)
     needed = NOTHING.union(*(variables(arg) for arg in Plan(rule, pivot, ()).head))
@@ -138,7 +144,7 @@ def plan_rule(
 
 def from_head(pivot: Pivot) -> bool:
     """Whether the plan starts from given facts of the head relation."""
-    return pivot in (HEAD, RANKED) or pivot.to_body
+    return pivot in (HEAD, RANKED, SPLIT) or pivot.to_body
 
 
 def _head_seed(rule: NormalRule, ignored: int | None) -> tuple[Match, list[Compare]]:
@@ -154,6 +160,58 @@ def _head_seed(rule: NormalRule, ignored: int | None) -> tuple[Match, list[Compa
         else:
             args.append(arg)
     return Match(rule.relation, tuple(args)), tests
+
+
+def split_steps(rule: NormalRule, statistics: Statistics, orders: Orders) -> tuple[Step, ...]:
+    """Steps from given facts of the head relation, split by variable; none where there is nothing to split.
+
+    Facts that share values share the lookups that follow from them: the steps begin with the values of the variables
+    that stand in one atom of the body, each combination once. A value of another variable is looked for among the given
+    facts once the body has bound it. So the given facts filter, and multiply nothing. At last the whole fact must be a
+    given one.
+
+    Reference: [Zhao] section 4.2, filtering for re-discovery rules.
+    Differs: begins with all variables that the first atom can be looked up by, not with one.
+    """
+    head, tests = _head_seed(rule, None)
+    names = list(dict.fromkeys(arg.name for arg in head.args if isinstance(arg, Var)))
+    first = _first_variables(rule, head, statistics)
+    others = [name for name in names if name not in first]
+    if not first or not others:
+        return ()
+
+    def given(wanted: Collection[str]) -> Match:
+        """An atom over given facts that has these variables, and else what its columns hold."""
+        kept = (isinstance(arg, Const) or arg.name in wanted for arg in head.args)
+        args = (a if keep else Var(f"#any{n}") for n, (a, keep) in enumerate(zip(head.args, kept, strict=True)))
+        return Match(head.relation, tuple(args))
+
+    # One that is left is looked for together with the first ones.
+    single = [(name,) for name in others] if len(others) > 1 else []
+    filters = [_is_there(given(wanted), wanted) for wanted in (*single, tuple(names))]
+    body: list[Goal] = [*rule.body, *tests, *filters, given(first)]
+    how = [LiteralState(Read.HERE)] * (len(rule.body) + len(tests)) + [LiteralState(Read.CHANGED)] * len(filters)
+    needed = NOTHING.union(*(variables(arg) for arg in rule.args))
+    steps = order_steps(body, [*how, LiteralState(Read.ONLY)], NOTHING, needed, statistics, orders, len(body) - 1)
+    return (steps[0], Distinct(steps[0].live), *steps[1:])
+
+
+def _first_variables(rule: NormalRule, head: Match, statistics: Statistics) -> frozenset[str]:
+    """The variables of the head that stand in one atom of the body: those for which looking it up finds least."""
+    columns = {arg.name: column for column, arg in enumerate(head.args) if isinstance(arg, Var)}
+    found = []
+    for index in matches(rule.body):
+        shared = binding(rule.body[index]) & columns.keys()
+        if shared:
+            values = max(statistics.distinct(head.relation, columns[name]) for name in shared)
+            found.append((values * _fanout(rule.body[index], shared, statistics), -len(shared), sorted(shared)))
+    return frozenset(min(found)[2]) if found else NOTHING
+
+
+def _is_there(atom: Match, names: Iterable[str]) -> Not:
+    """That something matches an atom: a row is kept or dropped, whatever the number of matches."""
+    shared = tuple(Var(name) for name in names)
+    return Not((Not((atom,), shared),), shared)
 
 
 def _nested_seed(rule: NormalRule, pivot: Pivot) -> tuple[Match, list[Not]]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sempre.analysis.model import Relation
 from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, Span
+from sempre.maintain.decide import bytes_of
 from sempre.places import Places
 from sempre.plan.backend import CLUSTER, Rows, Version
 from sempre.spark.failures import reading
@@ -77,8 +78,7 @@ class Residency:
 
     def _fits(self, relation: Relation, rows: int) -> bool:
         """Whether the driver has room for so many rows more."""
-        places, name = self.places, relation.name
-        return places.bytes_of(name, rows) <= places.budget - places.bytes_of(name, len(self.held(name)))
+        return bytes_of(relation, rows + len(self.held(relation.name))) <= self.places.budget
 
 
 def values_in_text(path: str) -> int | None:

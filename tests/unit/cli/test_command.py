@@ -142,6 +142,7 @@ def test_options_reach_the_database() -> None:
         "spark": None,
         "semantics": None,
         "threads": 2,
+        "switch": None,
         "memory": 1_610_612_736,
         "cycles": None,
         "progress": None,

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sempre
+from sempre.analysis.model import Stratum
 from sempre.backends.local import unsealed
 from sempre.engine import standing_work
 from sempre.kernel import compiled
 from sempre.limits import Limits
-from sempre.maintain import auto, modular
-from sempre.maintain.auto import ChosenStrategy, Cost
+from sempre.maintain import auto, decide, modular
+from sempre.maintain.auto import ChosenStrategy
+from sempre.maintain.decide import Cost, History
 from sempre.maintain.ranked import Ranked
-from sempre.maintain.strategy import Abandoned
+from sempre.maintain.registry import STRATEGIES
+from sempre.maintain.strategy import Abandoned, DeferredMemory
 from tests.engine import UNHURRIED
 from tests.inside import engine_of
 
@@ -72,10 +77,12 @@ def test_dredc_takes_no_module_that_does_not_pay(monkeypatch: pytest.MonkeyPatch
 
 def test_modules_are_left_when_updates_with_them_have_cost_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     with database() as db:
-        assert chosen(db).way == auto.MODULAR
+        assert chosen(db).way == decide.MODULAR
         snapshot = engine_of(db).snapshot
         (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, ChosenStrategy)]
-        memory = chosen(db).learned("delete", 2 * chosen(db).full_seconds, 1)
+        old = chosen(db)
+        history = replace(old.learned, way=old.way).learned("delete", 2 * old.learned.full_seconds, 1)
+        memory = replace(old, learned=history)
         object.__setattr__(snapshot, "memories", {**snapshot.memories, index: memory})
         changes = db.apply(delete={"e": [(3, 4)]})
         assert "updates with modules have taken" in changes.report.why
@@ -84,11 +91,57 @@ def test_modules_are_left_when_updates_with_them_have_cost_a_run(monkeypatch: py
         assert db.verify().ok
 
 
+def test_what_was_learned_of_modules_survives_in_a_store(tmp_path: Path) -> None:
+    """The module is built again after opening; what changes have cost is not learned again."""
+    with sempre.Database(sempre.Program(MIXED), store=tmp_path / "store", limits=UNHURRIED) as db:
+        db.materialise(FACTS)
+        for kind in ("delete", "insert"):
+            db.apply(**{kind: {"e": [(3, 4)]}})
+        before = chosen(db)
+        assert before.way == decide.MODULAR
+        assert set(before.learned.costs) == {"insert", "delete"}
+    with sempre.Database.open(tmp_path / "store") as db:
+        memories = map(DeferredMemory.settled, engine_of(db).snapshot.memories.values())
+        (after,) = [memory for memory in memories if isinstance(memory, ChosenStrategy)]
+        assert after.memory is None
+        assert after.way == before.way
+        for name in ("full_seconds", "costs", "ways", "since"):
+            assert getattr(after.learned, name) == getattr(before.learned, name), name
+        changes = db.apply(delete={"e": [(3, 4)]})
+        assert "nothing is remembered of it" in changes.report.why
+        assert chosen(db).learned.costs.keys() == before.learned.costs.keys()
+        assert db.verify().ok
+
+
+def test_a_store_that_says_nothing_of_what_was_learned_is_read() -> None:
+    meta = {"kind": "chosen", "seconds": 1.5, "memory": {"kind": "nothing", "strategy": "dredc"}}
+    read = ChosenStrategy.read(meta, Stratum(0, (), (), ()), _Shelf())
+    assert (read.memory, read.way, read.learned.full_seconds, read.learned.costs) == (None, "dredc", 1.5, {})
+    assert not read.history(Stratum(0, (), (), ())).forgotten
+
+
+class _Shelf:
+    """A shelf with nothing on it."""
+
+    def memory(self, meta: Any, stratum: Stratum) -> None:
+        return None
+
+    def strategy(self, name: str) -> Any:
+        return STRATEGIES[name]
+
+    def tallies(self, kind: str, stratum: Stratum) -> dict[str, Any]:
+        return {}
+
+    def iterations(self, kind: str, stratum: Stratum, size: int) -> list[dict[str, Any]]:
+        return []
+
+
 def test_the_report_says_by_stratum_what_a_choice_was_based_on() -> None:
     with database() as db:
         (stratum,) = [s for s in db.apply(delete={"e": [(3, 4)]}).report.strata if s["why"]]
         assert stratum["relations"] == ("p",)
-        assert "1 rows (delete) affected" in stratum["why"]
+        assert "1 rows (delete)" in stratum["why"]
+        assert "affected" in stratum["why"]
 
 
 def test_an_expensive_kind_of_change_is_not_tried_and_then_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,17 +150,17 @@ def test_an_expensive_kind_of_change_is_not_tried_and_then_tried_again(monkeypat
         monkeypatch.setattr(auto._Guard, "look", lambda guard: None)
         snapshot = engine_of(db).snapshot
         (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, ChosenStrategy)]
-        memory = ChosenStrategy(Ranked(), chosen(db).memory, 1e3, {"delete": Cost(1.5e3, 1.0)})
+        memory = ChosenStrategy(Ranked(), chosen(db).memory, History(1e3, {"delete": Cost(1.5e3, 1.0)}))
         object.__setattr__(snapshot, "memories", {**snapshot.memories, index: memory})
         for number in range(3):
             changes = db.apply(delete={"e": [(number, number + 1)]})
             tried.append("expected to take" not in changes.report.why)
             # A run is as long as before: what fades is what was learned.
             snapshot = engine_of(db).snapshot
-            slow = replace(chosen(db), full_seconds=1e3)
+            slow = replace(chosen(db), learned=replace(chosen(db).learned, full_seconds=1e3))
             object.__setattr__(snapshot, "memories", {**snapshot.memories, index: slow})
         assert tried == [False, False, True]
-        assert chosen(db).costs["delete"].seconds < 1e3
+        assert chosen(db).learned.costs["delete"].seconds < 1e3
         assert db.verify().ok
 
 

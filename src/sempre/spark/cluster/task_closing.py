@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sempre.analysis.model import Stratum
+from sempre.analysis.model import CheckedProgram, Stratum
+from sempre.maintain.decide import StratumSizes
 from sempre.maintain.seminaive import first_facts
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.plan.ops import relations_of
@@ -19,21 +20,25 @@ if TYPE_CHECKING:
 
 
 class TaskClosing:
-    """Closes a stratum in one pass where that can be done: what `Places` asks before rounds of DataFrames begin."""
+    """Closes a stratum in one pass where that can be done: instead of by rounds of DataFrames."""
 
     def __init__(self, backend: SparkBackend) -> None:
         self._backend = backend
 
-    def __call__(self, work: Work, stratum: Stratum) -> Outcome | None:
+    def one_pass(self, program: CheckedProgram, stratum: Stratum, sizes: StratumSizes) -> Split | None:
+        """How to close the stratum, if that can be done and there is something to close."""
         if not stratum.recursive:
             return None
         rules = (*stratum.nonrecursive, *stratum.recursive)
+        reads = set(stratum.relations).union(*(relations_of(rule.body) for rule in rules))
+        rows = {name: sizes.rows(name) for name in reads}
+        return decide(program, stratum, rows) if any(rows.values()) else None
+
+    def close(self, work: Work, stratum: Stratum, split: Split) -> Outcome:
+        """All of the stratum, by a pass that was found."""
+        rules = (*stratum.nonrecursive, *stratum.recursive)
         below = set().union(*(relations_of(rule.body) for rule in rules)) - set(stratum.relations)
         standing = {**{name: work.new[name] for name in below}, **{n: work.explicit[n] for n in stratum.relations}}
-        sizes = {name: len(version) for name, version in standing.items()}
-        split = decide(work.program, stratum, sizes, limits=self._backend.limits) if any(sizes.values()) else None
-        if split is None:
-            return None
         backend, seeds = self._backend, None
         if split.seeded:
             first = first_facts(work.backend, work.plans, work.program, stratum, dict(work.new), work.explicit)
@@ -42,7 +47,6 @@ class TaskClosing:
             seeds = unsealed(rows).frame()
         copies = {name: unsealed(standing[name].rows()) for name in split.copied if name in standing}
         found = self.closed(split, copies, seeds)
-        work.notes.append(f"{', '.join(stratum.relations)} inside of tasks: {split.reason}")
         changes = {name: Change(rows, backend.empty(name).rows()) for name, rows in found.items()}
         versions = {name: work.backend.version(rows) for name, rows in found.items()}
         return Outcome(versions, changes, None, 1, "in tasks")

@@ -1,0 +1,384 @@
+"""How and where a stratum is brought up to date: one decision, from rules, sizes and what was learned.
+
+`decide` is asked before a stratum starts. It says where the stratum runs, by which strategy, whether the last epoch is
+followed or everything derived again, which modules may take part, and why, with the numbers that this rests on. It is
+asked again with `outgrown` when the place turns out to be too small. Two questions have their answers here too, and are
+asked when their numbers are known: `paying_modules`, once there are first facts, and `upkeep`, after a run from
+scratch. Nothing in this file looks at a relation or a clock.
+
+For `auto` a stratum is maintained in one of two ways. `ranked` is the one for most. `dredc` is for strata that a module
+closes, and for those that took many small rounds (long chains), which it follows row by row. Where a module shares its
+stratum with other rules both ways are possible, and the one that has cost less is taken when the stratum is evaluated
+again. Whether to maintain at all is decided by time: what changed rows have cost so far, by kind of change, is compared
+with the last run from scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Protocol
+
+from sempre.analysis.model import CheckedProgram, Relation, Stratum
+from sempre.data import dataclass
+from sempre.limits import DEFAULTS, Limits
+from sempre.modules.find import wanted_kinds
+from sempre.modules.sequences import shown
+from sempre.modules.spec import Module
+from sempre.plan.backend import CLUSTER, DRIVER
+from sempre.plan.ops import relations_of
+
+# A column in the kernel: eight bytes, sorted in about three orders.
+VALUE_BYTES = 24
+
+AUTO, RECOMPUTE, RANKED, COUNTERS, GROUPS, SORTED = "auto", "recompute", "ranked", "dredc", "dred", "seq"
+ELASTIC = "elastic"
+MODULAR = f"{COUNTERS} with modules"
+
+
+# ---------------------------------------------------------------------------------------------- what it rests on
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSize:
+    """How many rows changed of what a stratum reads, how many it reads, and of what kind the change is."""
+
+    rows: int
+    read: int
+    kind: str
+
+
+class StratumSizes(Protocol):
+    """How large things are. On the cluster it may take a job to find out, so nothing is asked in advance."""
+
+    def rows(self, relation: str) -> int:
+        """The rows of a relation that the stratum reads, or the explicit facts of one of its own."""
+        ...
+
+    def before(self, relation: str) -> int:
+        """The rows that a relation of the stratum had before the epoch."""
+        ...
+
+    def change(self) -> ChangeSize:
+        """The change that the stratum has to follow."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What changes of a kind have cost of late: seconds, for so many changed rows."""
+
+    seconds: float
+    rows: float
+
+    def of(self, rows: int) -> float:
+        """The seconds that so many rows are expected to take: what more rows affect overlaps."""
+        ratio = rows / max(self.rows, 1)
+        return self.seconds * (ratio if ratio < 1 else float(ratio**0.5))
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What `auto` knows of a stratum.
+
+    `full_seconds` is how long a run from scratch took. `costs` has what changes have cost by their kind: `insert`,
+    `delete` or `mixed`. `ways` has the seconds of an epoch of late, by the way that it was maintained in, and `since`
+    those of all epochs since the last run from scratch. These survive in a store.
+
+    How the stratum stands comes with its memory: the `way` it is maintained in, whether it is `certain` that following
+    a change is cheaper (one module does all the recursion), and whether it is `forgotten`, what was counted of it.
+    """
+
+    full_seconds: float = 0.0
+    costs: Mapping[str, Cost] = field(default_factory=dict)
+    ways: Mapping[str, float] = field(default_factory=dict)
+    since: float = 0.0
+    way: str = RANKED
+    certain: bool = False
+    forgotten: bool = False
+
+    def learned(self, kind: str, seconds: float, rows: int) -> History:
+        """With what an epoch has cost."""
+        old = self.costs.get(kind, Cost(seconds, rows))
+        cost = Cost((old.seconds + seconds) / 2, (old.rows + rows) / 2)
+        ways = {**self.ways, self.way: (self.ways.get(self.way, seconds) + seconds) / 2}
+        return replace(self, costs={**self.costs, kind: cost}, ways=ways, since=self.since + seconds)
+
+    def faded(self, kind: str, share: float) -> History:
+        """With so much less trust in what is known of a kind of change."""
+        cost = self.costs[kind]
+        return replace(self, costs={**self.costs, kind: replace(cost, seconds=cost.seconds * share)})
+
+    def avoids_modules(self) -> bool:
+        """Whether epochs without modules cost less; while nobody knows, whether those with them have cost a run."""
+        plain, modular = self.ways.get(RANKED), self.ways.get(MODULAR)
+        if modular is None:
+            return False
+        return self.since > self.full_seconds if plain is None else modular > plain
+
+
+class OnePass(Protocol):
+    """One pass over a whole stratum that can be made."""
+
+    @property
+    def reason(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What there is to choose from, and what the user has chosen already.
+
+    `place` is the only one there is, or that was asked for. `modules` are those of the stratum. `closes` says whether
+    the stratum can be closed in one pass; None where nothing can. Strategies that are `forgetful` can go on after that.
+    """
+
+    program: CheckedProgram
+    strategy: str = AUTO
+    place: str | None = DRIVER
+    budget: int = 0
+    modules: tuple[Module, ...] = ()
+    closes: Callable[[Stratum, StratumSizes], OnePass | None] | None = None
+    forgetful: Collection[str] = ()
+    limits: Limits = DEFAULTS
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where and how a stratum is brought up to date.
+
+    With `update`, the stratum goes on from what is remembered of it, else it begins anew. `modules` may take part, as
+    far as they are `paying_modules`. With `one_pass`, all of the stratum is closed at once. `why` has the numbers, and
+    `note` is what the report of the whole epoch repeats of it.
+
+    For `auto`, `change` is what there is to follow, `history` what is known from now on, and `seconds` what an update
+    may take at least, since it is known to take long; with `recompute` it derives everything again.
+    """
+
+    place: str
+    strategy: str
+    modules: tuple[Module, ...] = ()
+    one_pass: OnePass | None = None
+    why: str = ""
+    update: bool = False
+    seconds: float = 0.0
+    note: str = ""
+    history: History | None = None
+    change: ChangeSize | None = None
+
+
+# ------------------------------------------------------------------------------------------------ the decision
+
+
+def decide(
+    stratum: Stratum,
+    sizes: StratumSizes,
+    history: History | None,
+    options: Choices,
+    home: str | None = None,
+    outgrown: str = "",
+) -> Decision:
+    """How to bring a stratum up to date.
+
+    `home` is where it is; None if it was never evaluated. `outgrown` says why the driver turned out too small.
+    """
+    place, note = _place(stratum, sizes, options, home, outgrown)
+    strategy = strategy_for(stratum, options, place)
+    made = Decision(place, strategy, options.modules, why=note, note=note)
+    stayed = home == place
+    fresh = not stayed or options.strategy in (AUTO, RECOMPUTE)
+    if place == CLUSTER and options.closes is not None and strategy in options.forgetful and fresh:
+        # `auto` takes one pass over following a change, which takes several jobs, and a few more per round.
+        one_pass = options.closes(stratum, sizes)
+        if one_pass is not None:
+            inside = f"{shown(stratum.relations)} inside of tasks: {one_pass.reason}"
+            return replace(made, modules=(), one_pass=one_pass, why=_joined(note, inside), note=_joined(note, inside))
+        if (
+            home is not None
+            and not stratum.recursive
+            and (read := _read(stratum, sizes)) <= options.limits.one_pass_rows
+        ):
+            return replace(made, strategy=RECOMPUTE, why=_joined(note, f"it reads {read:,} rows: about one job"))
+    if not stayed:
+        moved = "" if home is None else f"what it remembers is of the {home}"
+        return replace(made, why=_joined(note, moved))
+    if strategy != AUTO or history is None:
+        return replace(made, update=strategy != RECOMPUTE)
+    return _followed(stratum, sizes, history, made, options.limits)
+
+
+def strategy_for(stratum: Stratum, options: Choices, place: str = DRIVER) -> str:
+    """The name of the strategy: strata with aggregates in heads have only two ways, neighbors one.
+
+    On the cluster `auto` has one way too.
+    """
+    if any(module.order is not None for module in options.modules):
+        return SORTED
+    aggregates = any(options.program.relations[name].aggregate is not None for name in stratum.relations)
+    chosen = COUNTERS if options.strategy == AUTO and place == CLUSTER else options.strategy
+    return GROUPS if aggregates and chosen != RECOMPUTE else chosen
+
+
+def _followed(stratum: Stratum, sizes: StratumSizes, history: History, made: Decision, limits: Limits) -> Decision:
+    """Whether `auto` follows a change in the driver, or derives everything again."""
+    way = history.way
+    by = way.removesuffix(" with modules")
+    if history.certain:
+        why = f"{way}: one module does all the recursion"
+        return Decision(made.place, by, made.modules, None, why, True, history=history)
+
+    def again(why: str, history: History = history) -> Decision:
+        modules = modules_after(history, made.modules)
+        note = f"{', '.join(stratum.relations)} recomputed: {why}"
+        return Decision(made.place, RECOMPUTE, modules, None, why, True, 0.0, note, history)
+
+    change = sizes.change()
+    rows = f"{change.rows:,} rows ({change.kind})"
+    if history.forgotten and change.kind != "insert" and not closes_alone(stratum, made.modules):
+        return again("nothing is remembered of it")
+    if way == MODULAR and history.avoids_modules():
+        return again(f"updates with modules have taken {history.since:.2f} s, as much as a run from scratch")
+    if change.rows > limits.change_share * change.read and change.rows > limits.change_rows:
+        return again(f"the change has {change.rows:,} rows and the stratum reads {change.read:,}")
+    cost = history.costs.get(change.kind)
+    expected = 0.0 if cost is None else cost.of(change.rows)
+    if expected > max(limits.expected_share * history.full_seconds, limits.time_moment):
+        return again(
+            f"{change.rows:,} changed rows ({change.kind}) are expected to take {expected:.2f} s, "
+            f"and a run from scratch takes {history.full_seconds:.2f} s",
+            history.faded(change.kind, limits.fading_share),
+        )
+    if cost is None or change.rows >= limits.similar_share * cost.rows:
+        why, allowed = f"{way}: it is not known what {rows} cost", 0.0
+    else:
+        allowed = min(limits.expected_slack * expected, limits.expected_share * history.full_seconds)
+        why = f"{way}: {rows} are expected to take {expected:.3f} s"
+    why += f", and a run from scratch takes {history.full_seconds:.3f} s"
+    return Decision(made.place, by, made.modules, None, why, True, allowed, "", history, change)
+
+
+def _joined(*reasons: str) -> str:
+    return "; ".join(filter(None, reasons))
+
+
+# ----------------------------------------------------------------------------------------------------- places
+
+
+def _place(stratum: Stratum, sizes: StratumSizes, options: Choices, home: str | None, outgrown: str) -> tuple[str, str]:
+    """Where a stratum should run, given how large what it reads is, and where it is now; and why, if that is far."""
+    if options.place is not None:
+        return options.place, ""
+    if outgrown:
+        return CLUSTER, f"{shown(stratum.relations)} again on the {CLUSTER}: {outgrown}"
+    needed = needed_bytes(options.program, stratum, sizes.rows)
+    return placed(shown(stratum.relations), needed, options.budget, home, options.limits)
+
+
+def placed(names: str, needed: int, budget: int, home: str | None, limits: Limits) -> tuple[str, str]:
+    """Where so many bytes belong, and why, if that is far: on the cluster once there, until little is left of them."""
+    if needed <= budget * (limits.return_share if home == CLUSTER else 1):
+        return DRIVER, ""
+    if needed > budget:
+        return CLUSTER, f"{names} on the cluster: about {needed:,} bytes, and the budget is {budget:,}"
+    return CLUSTER, f"{names} still on the cluster: about {needed:,} bytes, more than a quarter of the budget"
+
+
+def needed_bytes(program: CheckedProgram, stratum: Stratum, rows: Callable[[str], int]) -> int:
+    """The bytes that a stratum may take in the driver: what it reads, once per rule that reads it, and itself."""
+    bodies = [relations_of(rule.body) for rule in (*stratum.nonrecursive, *stratum.recursive)]
+    names = [name for body in (*bodies, set(stratum.relations)) for name in body]
+    return sum(bytes_of(program.relations[name], rows(name)) for name in names)
+
+
+def bytes_of(relation: Relation, rows: int) -> int:
+    """About what rows of a relation take in the driver."""
+    return rows * max(1, relation.arity) * VALUE_BYTES
+
+
+def _read(stratum: Stratum, sizes: StratumSizes) -> int:
+    """The rows that a stratum without recursion reads, its own included: they are compared with what it derives."""
+    below = set().union(*(relations_of(rule.body) for rule in stratum.nonrecursive))
+    return sum(map(sizes.rows, below)) + sum(map(sizes.before, stratum.relations))
+
+
+# ---------------------------------------------------------------------------------------------------- modules
+
+
+def usable_modules(modules: str | Iterable[str], is_active: bool, place: str) -> frozenset[str]:
+    """The kinds of modules that serve a database.
+
+    Active rules read the database of the cycle before: nothing is closed at once there. DataFrames have rounds, or
+    tasks that close whole strata; only neighbors are found by sorting there too.
+    """
+    wanted = wanted_kinds(modules)
+    if is_active:
+        return frozenset()
+    return wanted & {"seq"} if place == CLUSTER else wanted
+
+
+def modules_after(history: History | None, modules: tuple[Module, ...]) -> tuple[Module, ...]:
+    """The modules of a stratum that may take part when it is derived again, given what they have cost."""
+    return () if history is not None and history.avoids_modules() else modules
+
+
+def closes_alone(stratum: Stratum, modules: Sequence[Module]) -> bool:
+    """Whether modules can do all the recursion of a stratum."""
+    owned = frozenset().union(*(module.rules for module in modules))
+    return all(rule.number in owned for rule in stratum.recursive)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSize:
+    """What a module would start from: how many edges, values at their ends, and sources that it is asked for."""
+
+    edges: int
+    values: int
+    sources: int
+
+
+def paying_modules(
+    stratum: Stratum, modules: Sequence[Module], measure: Callable[[Module], ModuleSize | None], limits: Limits
+) -> tuple[tuple[Module, ...], str]:
+    """The modules that are expected to pay, and why others do not; `measure` gives None where nothing is known yet.
+
+    Components always do, and closures on their own: the rules they replace are cubic. Linear rules are not: a matrix
+    must fit, and be asked for more than a few rows. A closure among generic rules is swept over in many rounds, so its
+    matrix must not be large.
+    """
+    alone = closes_alone(stratum, modules)
+    paying, reasons = [], []
+    for module in modules:
+        size = None if module.kind == "stc" or (module.kind == "tc" and alone) else measure(module)
+        reason = "" if size is None else _does_not_pay(module, size, limits)
+        if reason:
+            reasons.append(f"{module} is left out: {reason}")
+        else:
+            paying.append(module)
+    return tuple(paying), "; ".join(reasons)
+
+
+def _does_not_pay(module: Module, size: ModuleSize, limits: Limits) -> str:
+    """Why a module does not pay; empty if it does."""
+    if module.kind == "tc":
+        swept = size.edges * size.values
+        swept_far = swept > limits.swept_bits
+        return f"every round would sweep over {swept:,} bits, and other rules make many" if swept_far else ""
+    assert module.paths is not None
+    nodes = size.values * module.paths.states
+    if nodes > limits.matrix_nodes:
+        return f"a matrix of {nodes:,} nodes is too large"
+    asked = f"it is asked for {size.sources:,} of {size.values:,} values"
+    return asked if size.sources * limits.few_sources < size.values else ""
+
+
+# ----------------------------------------------------------------------------------------------------- upkeep
+
+
+def upkeep(modular: bool, walked: bool, rounds: int, limits: Limits) -> tuple[str, str]:
+    """The strategy by which `auto` maintains a stratum after a run from scratch, and why."""
+    if modular:
+        return COUNTERS, "modules take part"
+    if walked:
+        return COUNTERS, "long chains were followed row by row"
+    if rounds > limits.many_rounds:
+        return COUNTERS, f"{rounds:,} rounds"
+    return RANKED, f"{rounds:,} round{'' if rounds == 1 else 's'}"
