@@ -22,12 +22,12 @@ from sempre.maintain.recompute import Recompute, materialize
 from sempre.maintain.registry import STRATEGIES
 from sempre.maintain.sequence import Sequence
 from sempre.maintain.strategy import Change, DeferredMemory, Outcome, Strategy, Work, as_update
-from sempre.modules.sequences import shown
 from sempre.modules.spec import Module
 from sempre.places import Places, PlaceTooSmall, take
 from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
 from sempre.plan.faults import limit_errors
 from sempre.plan.ops import Neighbors, relations_of
+from sempre.rewrites.neighbors import shown
 
 
 @dataclass(frozen=True, slots=True)

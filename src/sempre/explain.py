@@ -5,7 +5,6 @@ from __future__ import annotations
 from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, NormalRule, Stratum, Var
 from sempre.limits import DEFAULTS
 from sempre.modules.find import Modular
-from sempre.plan.equivalence import close_equivalences
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import (
     Absent,
@@ -25,6 +24,7 @@ from sempre.plan.ops import (
     relations_of,
 )
 from sempre.plan.planner import plan_rule
+from sempre.rewrites.equivalences import close_equivalences
 
 _READS = {Read.HERE: "", Read.THERE: "there ", Read.BOTH: "old ", Read.ONLY: "new facts of ", Read.CHANGED: "changed "}
 

@@ -16,9 +16,9 @@ from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.data import dataclass
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
-from sempre.modules.sequences import shown
 from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
 from sempre.plan.ops import relations_of
+from sempre.rewrites.neighbors import shown
 
 # A column in the kernel: eight bytes, sorted in about three orders.
 VALUE_BYTES = 24

@@ -81,6 +81,7 @@ def _parser(command: str) -> _Parser:
         parser.add_argument("program", metavar="PROGRAM.dl", type=Path)
         parser.add_argument("-v", "--verbose", action="store_true", help="also print the plan of every rule")
         parser.add_argument("--modules", metavar="auto|off|LIST", default="auto", help=MODULES_HELP)
+        parser.add_argument("--show", choices=("transformed-program",), help="print this, and nothing else")
         return parser
     if command in STORE_COMMANDS:
         return _store_parser(command)

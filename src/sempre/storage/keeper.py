@@ -24,9 +24,9 @@ from sempre.kernel.trace import RowSet
 from sempre.lang.parser import parse
 from sempre.maintain.memory import described
 from sempre.maintain.strategy import DeferredMemory
-from sempre.modules.sequences import is_neighbors, with_neighbors
 from sempre.plan.backend import DRIVER
-from sempre.plan.equivalence import close_equivalences
+from sempre.rewrites.equivalences import close_equivalences
+from sempre.rewrites.neighbors import is_neighbors, with_neighbors
 from sempre.storage import memories
 from sempre.storage.digests import memory_digest, program_digest, stratum_key
 from sempre.storage.manifest import Manifest, StoredFile, StoredParts, StoredTable
