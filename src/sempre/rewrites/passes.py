@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from sempre.analysis.model import CheckedProgram
+from sempre.rewrites.demand import with_demand
 from sempre.rewrites.equivalences import close_equivalences
 from sempre.rewrites.neighbors import with_neighbors
 
 Rewrite = Callable[[CheckedProgram], CheckedProgram]
 
 REWRITES: tuple[Rewrite, ...] = (
+    with_demand,
     close_equivalences,
     with_neighbors,
 )

@@ -195,6 +195,11 @@ class Keeper:
         self._backend.values.keep()  # what was numbered just now belongs to a state that is committed
         return version
 
+    @property
+    def is_past(self) -> bool:
+        """Whether what was opened is only read."""
+        return self._read_only
+
     def search(self, name: str, selection: Selection, snapshot: Snapshot) -> RowSet | None:
         """The selected rows of a relation that has not been read, if looking through its files is quicker than that.
 

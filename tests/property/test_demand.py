@@ -1,0 +1,230 @@
+"""Questions have the answers that the whole relation has, whatever is derived for them, and under updates."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import sempre
+from sempre.lang import syntax as s
+from sempre.lang.printer import to_text
+from sempre.rewrites import demand
+from tests.engine import STRATEGIES, Truth, lists, table_rows, unhurried, updated
+from tests.inside import engine_of
+from tests.oracle.naive import Facts, explicit_facts
+from tests.oracle.values import Row, Value
+from tests.property.mixed import mixed_case
+from tests.property.programs import Case, random_case
+
+pytestmark = pytest.mark.oracle
+CASES = 120
+QUESTIONS = 4
+DEFECT_CASES = 150
+
+
+@dataclass(frozen=True)
+class Question:
+    """An atom with constants in some columns."""
+
+    relation: str
+    row: Row
+    given: tuple[bool, ...]
+
+    @property
+    def text(self) -> str:
+        words = (shown(v) if fixed else f"X{n}" for n, (v, fixed) in enumerate(zip(self.row, self.given, strict=True)))
+        return f"{self.relation}({', '.join(words)})"
+
+    def answers(self, facts: Facts) -> set[Row]:
+        pairs = [n for n, fixed in enumerate(self.given) if fixed]
+        free = [n for n, fixed in enumerate(self.given) if not fixed]
+        rows = (row for row in facts[self.relation] if all(row[n] == self.row[n] for n in pairs))
+        return {tuple(row[n] for n in free) for row in rows}
+
+
+def shown(value: Value) -> str:
+    """A value as a term."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(shown, value))}]"
+    return "nil" if value is None else repr(value)
+
+
+def questions(program: s.Program, facts: Facts, names: list[str], rng: random.Random) -> Iterator[Question]:
+    """Questions about values that are there, and some that are not."""
+    kinds = {
+        item.name: [a.type_name for a in item.attributes] for item in program.items if isinstance(item, s.RelationDecl)
+    }
+    for _ in range(QUESTIONS):
+        name = rng.choice(names)
+        rows = sorted(facts[name], key=repr)
+        row = rng.choice(rows) if rows and rng.random() < 0.8 else None
+        if row is None:
+            known = sorted((r for o in facts for r in facts[o] if kinds[o] == kinds[name]), key=repr)
+            if not known:
+                continue
+            row = rng.choice(known)
+        if any(isinstance(value, float) and (value != value or abs(value) == float("inf")) for value in row):
+            continue
+        yield Question(name, row, tuple(rng.random() < 0.6 for _ in row))
+
+
+def found(db: sempre.Database, question: Question, table: Any) -> set[Row]:
+    """The answers in an Arrow table."""
+    if all(question.given):
+        return {()} if table.num_rows else set()
+    relation = db.program.relations[question.relation]
+    free = [n for n, fixed in enumerate(question.given) if not fixed]
+    types = [relation.types[n] for n in free]
+    program = mock.Mock(checked=db.program.checked, relations={"": replace(relation, types=tuple(types))})
+    return table_rows(mock.Mock(program=program), "", table)
+
+
+def start(case: Case) -> Facts:
+    return updated(explicit_facts(case.program), case.facts, {})
+
+
+def derived(program: s.Program, on_demand: bool = False) -> list[str]:
+    """The relations that rules derive and that can be asked; those that can be on demand."""
+    declared = {item.name: item for item in program.items if isinstance(item, s.RelationDecl)}
+    found = []
+    for name, item in declared.items():
+        rules = [r for r in program.items if isinstance(r, s.Rule) and any(h.atom.relation == name for h in r.heads)]
+        heads = [head.atom for rule in rules if not rule.is_fact for head in rule.heads if head.atom.relation == name]
+        whole = "eqrel" in item.qualifiers or any(isinstance(a, s.HeadAggregate) for h in heads for a in h.args)
+        if "inline" not in item.qualifiers and not (on_demand and (whole or not heads)):
+            found.append(name)
+    return found
+
+
+def without_outputs(program: s.Program) -> s.Program:
+    return s.Program(tuple(item for item in program.items if not isinstance(item, s.Directive)))
+
+
+# --------------------------------------------------------------------------------------------------- to programs
+
+
+def ask_the_program(case: Case, seed: int) -> int:
+    """Random questions to a program, each evaluated on its own; returns how many had demand."""
+    rng = random.Random(seed)
+    program = sempre.Program(to_text(case.program))
+    truth = Truth(case.program, start(case))
+    focused = 0
+    for question in questions(case.program, truth.facts, derived(case.program), rng):
+        pattern = tuple(n for n, fixed in enumerate(question.given) if fixed)
+        cut = program.for_question(question.relation, pattern)
+        focused += any(map(demand.is_demand, cut.evaluated.relations))
+        with sempre.Database(program) as db:
+            table = program.query(question.text, lists(case.facts))
+            assert found(db, question, table) == question.answers(truth.facts), question.text
+    return focused
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_a_question_to_a_program_has_the_answers_of_the_whole_relation(seed: int) -> None:
+    ask_the_program(random_case(random.Random(seed)), seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_questions_to_large_components(seed: int) -> None:
+    ask_the_program(mixed_case(random.Random(seed), 6), seed)
+
+
+def test_most_questions_with_constants_have_demand() -> None:
+    assert sum(ask_the_program(random_case(random.Random(seed)), seed) for seed in range(500, 520)) > 15
+
+
+def write_outputs(case: Case, seed: int) -> None:
+    """Outputs by magic sets, under updates too."""
+    rng = random.Random(seed)
+    shown = rng.sample(names := derived(case.program), rng.randint(1, min(2, len(names))))
+    items = (*without_outputs(case.program).items, s.Directive("output", tuple(shown)))
+    program = s.Program(items)
+    cut = sempre.Program(to_text(program)).for_outputs(magic=rng.random() < 0.8)
+    explicit = start(case)
+    with sempre.Database(cut, strategy=rng.choice(STRATEGIES)) as db, unhurried():
+        db.materialise(lists(case.facts))
+        for insert, delete in [({}, {}), *case.updates]:
+            db.apply(insert=lists(insert), delete=lists(delete))
+            explicit = updated(explicit, insert, delete)
+            truth = Truth(program, explicit)
+            for name in shown:
+                assert table_rows(db, name, db[name].to_arrow()) == truth.facts[name], name
+        assert db.verify().ok
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_outputs_by_magic_sets_are_those_of_the_whole_program(seed: int) -> None:
+    write_outputs(random_case(random.Random(seed)), seed)
+
+
+# ----------------------------------------------------------------------------------------- to relations on demand
+
+
+def keep_asking(case: Case, seed: int, path: Any = None) -> int:
+    """Questions come, stay and go between updates, and have the answers of the whole; returns how many stayed."""
+    rng = random.Random(seed)
+    program = without_outputs(case.program)
+    names = derived(program, on_demand=True)
+    if not names:
+        return 0
+    chosen = rng.sample(names, rng.randint(1, len(names)))
+    explicit = start(case)
+    stayed = 0
+    options: dict[str, Any] = {"strategy": rng.choice(STRATEGIES), "modules": rng.choice(("auto", "off"))}
+    db = sempre.Database(to_text(program), demand=chosen, store=path, **options)
+    with ExitStack() as stack:
+        stack.enter_context(unhurried())
+        engine_of(db).debug = True
+        db.materialise(lists(case.facts))
+        asked: dict[str, Question] = {}
+        for insert, delete in [({}, {}), *case.updates, ({}, {})]:
+            db.apply(insert=lists(insert), delete=lists(delete))
+            explicit = updated(explicit, insert, delete)
+            truth = Truth(program, explicit)
+            for name, rows in truth.facts.items():
+                if name not in chosen and name in db.program.relations:
+                    assert table_rows(db, name, db[name].to_arrow()) == rows, name
+            for question in asked.values():
+                epoch = db.epoch
+                assert found(db, question, db.query(question.text)) == question.answers(truth.facts), question.text
+                assert db.epoch == epoch, "a question that stays is not asked again"
+            for question in questions(program, truth.facts, chosen, rng):
+                assert found(db, question, db.query(question.text)) == question.answers(truth.facts), question.text
+                asked[question.text] = question
+            if path is not None and rng.random() < 0.5:
+                db.close()
+                db = sempre.Database.open(path, **options)
+            standing = db.demands()
+            stayed += len(standing)
+            if standing and rng.random() < 0.5:
+                db.release(rng.choice(standing))
+                asked = {}
+        assert db.verify().ok
+        for standing_question in db.demands():
+            db.release(standing_question)
+        assert not db.demands()
+    db.close()
+    return stayed
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_answers_on_demand_are_those_of_the_whole_relation(seed: int) -> None:
+    keep_asking(random_case(random.Random(seed)), seed)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_answers_on_demand_in_large_components(seed: int) -> None:
+    keep_asking(mixed_case(random.Random(seed), 5), seed)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_answers_on_demand_are_kept_in_a_store(seed: int, tmp_path: Any) -> None:
+    keep_asking(random_case(random.Random(seed)), seed, tmp_path / "store")
