@@ -24,7 +24,7 @@ Reference: [BMSU86], [BR87] for the rewriting; [BPRM91] for strata. Differs: rel
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sempre.analysis.model import (
@@ -112,11 +112,12 @@ def demanded(program: CheckedProgram, goal: Goal) -> CheckedProgram:
     A relation in `goal.asked` that has to be derived in full anyway has no relations of demand.
     """
     reads = rule_graph(program.relations, program.rules)
+    recurring = {name: frozenset(members) for members in components(reads) for name in members}
     derived = {rule.relation for rule in program.rules}
     full = {name for name in program.relations if name not in derived or not _can_wait(program.relations[name], goal)}
     while True:
-        magic = _Magic(program, goal, frozenset(full))
-        more = magic.whole | _below(magic.out_of_order(reads), reads)
+        magic = _Magic(program, goal, frozenset(full), recurring)
+        more = magic.whole | _below(magic.out_of_order(), reads)
         if more <= full:
             assert not more, "what is derived in full depends on no demand"
             return magic.program()
@@ -144,11 +145,15 @@ def _below(names: Iterable[str], reads: Mapping[str, Sequence[str]]) -> set[str]
 class _Magic:
     """The rules for one goal, when the relations in `full` are derived in full.
 
+    `recurring` has the relations that recur through each other in the program, for each of them.
     `whole` are other relations that turned out to be needed in full: then all has to be done again.
     """
 
-    def __init__(self, program: CheckedProgram, goal: Goal, full: frozenset[str]) -> None:
+    def __init__(
+        self, program: CheckedProgram, goal: Goal, full: frozenset[str], recurring: Mapping[str, frozenset[str]]
+    ) -> None:
         self.source = program
+        self._recurring = recurring
         self.goal = goal
         self.full = full
         self.whole: set[str] = set()
@@ -197,7 +202,7 @@ class _Magic:
         for name in sorted(relations_of(rule.body) & self.full):
             self._task(name, None)
         first = () if guard is None else (guard.atom,)
-        for asking in _askings(rule.body, first, self.full):
+        for asking in _askings(rule.body, first, self.full, self._recurring[rule.relation]):
             self._demand(taken, None if guard is None else guard.atom, asking)
 
     def _demand(self, rule: NormalRule, guard: Match | None, asking: _Asking) -> None:
@@ -229,8 +234,8 @@ class _Magic:
                 mine.append(pattern)
         return pattern
 
-    def out_of_order(self, reads: Mapping[str, Sequence[str]]) -> set[str]:
-        """Relations that are not complete when a negation or an aggregate needs them; `reads` is of the source."""
+    def out_of_order(self) -> set[str]:
+        """Relations that are not complete when a negation or an aggregate needs them."""
         graph = rule_graph((*self.source.relations, *self.demands), self.rules)
         home = {name: number for number, members in enumerate(components(graph)) for name in members}
         found = {
@@ -242,11 +247,10 @@ class _Magic:
             if home[atom.relation] == home[rule.relation]
         }
         # An aggregate in heads may recur with the relations it did recur with, which were checked, and no others.
-        were = {name: set(members) for members in components(reads) for name in members}
         for name, relation in self.source.relations.items():
             if relation.aggregate is not None:
                 now = {other for other in graph if home[other] == home[name]}
-                found |= set() if now <= were[name] else {name}
+                found |= set() if now <= self._recurring[name] else {name}
         return found
 
     def program(self) -> CheckedProgram:
@@ -317,10 +321,13 @@ class _Asking:
     before: tuple[Literal, ...]
 
 
-def _askings(body: Sequence[Literal], before: tuple[Literal, ...], full: frozenset[str]) -> Iterator[_Asking]:
+def _askings(
+    body: Sequence[Literal], before: tuple[Literal, ...], full: frozenset[str], recurring: Collection[str]
+) -> Iterator[_Asking]:
     """What a body asks for beyond the relations in `full`, after `before`; atoms with values that are known go first.
 
-    Negations and aggregates come last, each after everything outside of it, and bind nothing.
+    Negations and aggregates come last and bind nothing. Each is asked for by what is outside of it, but not by atoms of
+    relations that are `recurring` with the head: these need what the negation says.
     """
     left = list(body)
     known = {var for literal in before for var in _binds(literal)}
@@ -331,9 +338,27 @@ def _askings(body: Sequence[Literal], before: tuple[Literal, ...], full: frozens
             yield _Asking(chosen, tuple(given), before)
         before = (*before, chosen)
         known |= _binds(chosen)
+    lower = _grounded(
+        literal for literal in before if not (isinstance(literal, Match) and literal.relation in recurring)
+    )
     for literal in left:
         if isinstance(literal, Not | Fold):
-            yield from _askings(literal.body, before, full)
+            yield from _askings(literal.body, lower, full, recurring)
+
+
+def _grounded(literals: Iterable[Literal]) -> tuple[Literal, ...]:
+    """The literals that can be evaluated by themselves, in their order."""
+    found: tuple[Literal, ...] = ()
+    known: set[Var] = set()
+    for literal in literals:
+        if (
+            isinstance(literal, Match)
+            or (isinstance(literal, Compare) and _is_ready(literal, known))
+            or (isinstance(literal, Unpack) and literal.record in known)
+        ):
+            found = (*found, literal)
+            known |= _binds(literal)
+    return found
 
 
 def _next(left: Sequence[Literal], known: set[Var]) -> Literal | None:
