@@ -16,6 +16,8 @@ from sempre.analysis.model import Relation
 from sempre.api.intake import IncomingRows, unknown
 from sempre.api.views import contains
 from sempre.diagnostics import DataError, Diagnostic, StateError
+from sempre.ingest import encode_value
+from sempre.kernel.values import Values
 from sempre.lang.parser import parse_atom
 from sempre.lang.printer import string_text
 from sempre.lang.syntax import Atom, RelationDecl, Variable, Wildcard
@@ -48,6 +50,12 @@ def _given(atom: Atom) -> dict[int, Any]:
     return {column: constant(arg) for column, arg in places if not isinstance(arg, Variable | Wildcard)}
 
 
+def check_constants(program: Program, relation: Relation, given: Mapping[int, Any]) -> None:
+    """Raise unless all constants of a question are values of their columns."""
+    for column, value in given.items():
+        encode_value(relation, column, value, Values(), program.checked.types)
+
+
 # ------------------------------------------------------------------------------------------------- to a program
 
 
@@ -63,6 +71,7 @@ def answer_once(
             _materialize(database, facts, {})
             return database.query(text)
     given = _given(atom)
+    check_constants(program, relation, given)
     cut = program.for_question(relation.name, tuple(given))
     name = demand_name(relation.name, tuple(given))
     asked = {name: [tuple(given.values())]} if name in cut.evaluated.relations else {}
@@ -102,6 +111,8 @@ def _is_asked(database: Database, atom: Atom, demand_of: Callable[[str], Any]) -
 def ask(database: Database, atom: Atom, relation: Relation) -> None:
     """See to it that the answers to a question are there, and stay up to date."""
     found = _pattern(database, atom)
+    if found is not None:
+        check_constants(database.program, relation, _given(atom))
     # What a rule asks for now it need not ask for tomorrow: a question stays for itself.
     if found is None or _is_asked(database, atom, database._engine.snapshot.explicit.__getitem__):
         return
@@ -118,6 +129,7 @@ def ask(database: Database, atom: Atom, relation: Relation) -> None:
 def release(database: Database, atom: Atom, relation: Relation) -> ChangeSet:
     """Take back that somebody asked."""
     found = _pattern(database, atom)
+    check_constants(database.program, relation, _given(atom))
     if found is None:
         message = f"`{relation.name}` is not derived on demand"
         raise StateError(Diagnostic("E614", message, hint="Only questions to relations on demand are kept."))
