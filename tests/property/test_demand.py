@@ -18,7 +18,7 @@ from sempre.lang import syntax as s
 from sempre.lang.parser import parse
 from sempre.lang.printer import to_text
 from sempre.rewrites import demand
-from tests.engine import STRATEGIES, Truth, lists, table_rows, unhurried, updated
+from tests.engine import STRATEGIES, UNHURRIED, Truth, lists, table_rows, updated
 from tests.inside import engine_of
 from tests.oracle.naive import Facts, explicit_facts
 from tests.oracle.values import Row, Value
@@ -115,7 +115,7 @@ def shown(value: Value) -> str:
     return "nil" if value is None else repr(value)
 
 
-def questions(program: s.Program, facts: Facts, names: list[str], rng: random.Random) -> Iterator[Question]:
+def questions(program: s.ParsedProgram, facts: Facts, names: list[str], rng: random.Random) -> Iterator[Question]:
     """Questions about values that are there, and some that are not."""
     kinds = {
         item.name: [a.type_name for a in item.attributes] for item in program.items if isinstance(item, s.RelationDecl)
@@ -149,7 +149,7 @@ def start(case: Case) -> Facts:
     return updated(explicit_facts(case.program), case.facts, {})
 
 
-def derived(program: s.Program, on_demand: bool = False) -> list[str]:
+def derived(program: s.ParsedProgram, on_demand: bool = False) -> list[str]:
     """The relations that rules derive and that can be asked; those that can be on demand."""
     declared = {item.name: item for item in program.items if isinstance(item, s.RelationDecl)}
     found = []
@@ -162,8 +162,8 @@ def derived(program: s.Program, on_demand: bool = False) -> list[str]:
     return found
 
 
-def without_outputs(program: s.Program) -> s.Program:
-    return s.Program(tuple(item for item in program.items if not isinstance(item, s.Directive)))
+def without_outputs(program: s.ParsedProgram) -> s.ParsedProgram:
+    return s.ParsedProgram(tuple(item for item in program.items if not isinstance(item, s.Directive)))
 
 
 # --------------------------------------------------------------------------------------------------- to programs
@@ -204,10 +204,10 @@ def write_outputs(case: Case, seed: int) -> None:
     rng = random.Random(seed)
     shown = rng.sample(names := derived(case.program), rng.randint(1, min(2, len(names))))
     items = (*without_outputs(case.program).items, s.Directive("output", tuple(shown)))
-    program = s.Program(items)
+    program = s.ParsedProgram(items)
     cut = sempre.Program(to_text(program)).for_outputs(magic=rng.random() < 0.8)
     explicit = start(case)
-    with sempre.Database(cut, strategy=rng.choice(STRATEGIES)) as db, unhurried():
+    with sempre.Database(cut, strategy=rng.choice(STRATEGIES), limits=UNHURRIED) as db:
         db.materialise(lists(case.facts))
         for insert, delete in [({}, {}), *case.updates]:
             db.apply(insert=lists(insert), delete=lists(delete))
@@ -237,38 +237,37 @@ def keep_asking(case: Case, seed: int, path: Any = None) -> int:
     explicit = start(case)
     stayed = 0
     options: dict[str, Any] = {"strategy": rng.choice(STRATEGIES), "modules": rng.choice(("auto", "off"))}
+    options["limits"] = UNHURRIED
     db = sempre.Database(to_text(program), demand=chosen, store=path, **options)
-    with ExitStack() as stack:
-        stack.enter_context(unhurried())
-        engine_of(db).debug = True
-        db.materialise(lists(case.facts))
-        asked: dict[str, Question] = {}
-        for insert, delete in [({}, {}), *case.updates, ({}, {})]:
-            db.apply(insert=lists(insert), delete=lists(delete))
-            explicit = updated(explicit, insert, delete)
-            truth = Truth(program, explicit)
-            for name, rows in truth.facts.items():
-                if name not in chosen and name in db.program.relations:
-                    assert table_rows(db, name, db[name].to_arrow()) == rows, name
-            for question in asked.values():
-                epoch = db.epoch
-                assert found(db, question, db.query(question.text)) == question.answers(truth.facts), question.text
-                assert db.epoch == epoch, "a question that stays is not asked again"
-            for question in questions(program, truth.facts, chosen, rng):
-                assert found(db, question, db.query(question.text)) == question.answers(truth.facts), question.text
-                asked[question.text] = question
-            if path is not None and rng.random() < 0.5:
-                db.close()
-                db = sempre.Database.open(path, **options)
-            standing = db.demands()
-            stayed += len(standing)
-            if standing and rng.random() < 0.5:
-                db.release(rng.choice(standing))
-                asked = {}
-        assert db.verify().ok
-        for standing_question in db.demands():
-            db.release(standing_question)
-        assert not db.demands()
+    engine_of(db).debug = True
+    db.materialise(lists(case.facts))
+    asked: dict[str, Question] = {}
+    for insert, delete in [({}, {}), *case.updates, ({}, {})]:
+        db.apply(insert=lists(insert), delete=lists(delete))
+        explicit = updated(explicit, insert, delete)
+        truth = Truth(program, explicit)
+        for name, rows in truth.facts.items():
+            if name not in chosen and name in db.program.relations:
+                assert table_rows(db, name, db[name].to_arrow()) == rows, name
+        for question in asked.values():
+            epoch = db.epoch
+            assert found(db, question, db.query(question.text)) == question.answers(truth.facts), question.text
+            assert db.epoch == epoch, "a question that stays is not asked again"
+        for question in questions(program, truth.facts, chosen, rng):
+            assert found(db, question, db.query(question.text)) == question.answers(truth.facts), question.text
+            asked[question.text] = question
+        if path is not None and rng.random() < 0.5:
+            db.close()
+            db = sempre.Database.open(path, **options)
+        standing = db.demands()
+        stayed += len(standing)
+        if standing and rng.random() < 0.5:
+            db.release(rng.choice(standing))
+            asked = {}
+    assert db.verify().ok
+    for standing_question in db.demands():
+        db.release(standing_question)
+    assert not db.demands()
     db.close()
     return stayed
 

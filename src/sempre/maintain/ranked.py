@@ -32,7 +32,7 @@ from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Met
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.seminaive import Fixpoint
-from sempre.maintain.states import Below, ViewDict, read_ranks
+from sempre.maintain.states import LowerStrata, ViewDict, read_ranks
 from sempre.maintain.strategy import Outcome, Work, as_update, nonempty
 from sempre.maintain.update import Job, StratumUpdate, heads, own_views
 from sempre.plan.backend import Backend, Counted, Rows, Tally, Version
@@ -163,7 +163,7 @@ class Ranked:
 
     def _update(self, work: Work, stratum: Stratum, memory: Ranks) -> Outcome:
         # Plans that compare ranks may look facts up by other columns than the same plans without.
-        changed = Below(work, stratum).changed
+        changed = LowerStrata(work, stratum).changed
         ranked = [(rule, replace(p, ranked=True)) for rule in stratum.recursive for p in change_pivots(rule, changed)]
         update = StratumUpdate(work, stratum, [*_jobs(stratum), *ranked], walking=False)
         update.supports = {name: [] for name in stratum.relations}
