@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from sempre.analysis.model import (
     Call,
@@ -44,6 +44,7 @@ from sempre.analysis.model import (
 )
 from sempre.analysis.name_graphs import components
 from sempre.analysis.strata import arranged, matches, rule_graph
+from sempre.data import dataclass
 from sempre.plan.ops import relations_of
 from sempre.rewrites.text import rule_text
 

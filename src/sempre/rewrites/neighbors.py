@@ -27,7 +27,7 @@ literals cost nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from sempre.analysis.model import (
@@ -43,6 +43,7 @@ from sempre.analysis.model import (
     Stratum,
     Var,
 )  # fmt: skip
+from sempre.data import dataclass
 from sempre.plan.ops import relations_of
 
 # The order of symbols is that of their texts, which their codes do not follow.
