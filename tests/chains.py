@@ -14,8 +14,8 @@ from sempre.kernel.trace import RowSet
 from sempre.lang import syntax as s
 from sempre.lang.printer import to_text
 from sempre.plan.backend import Rows, sealed_for_cycles
-from sempre.plan.equivalence import close_equivalences
 from sempre.results import Decoder
+from sempre.rewrites.equivalences import close_equivalences
 from tests.oracle.active import Database, Numbers, Run
 from tests.oracle.naive import Facts
 from tests.rows import plain

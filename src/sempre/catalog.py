@@ -230,6 +230,12 @@ NAMES = (
         "Bind the variable outside, or use different names.",
         "`.decl r(x: number) .decl p(x: number) .output p p(1) :- !r(y), !r(y + 1).`",
     ),
+    Entry(
+        "E214",
+        "`demand` at a relation that cannot be derived as far as it is asked for",
+        "Remove `demand`, or what the message names.",
+        "`.decl r(x: number) .decl p(x: number) demand .output p p(x) :- r(x).`",
+    ),
 )
 
 TYPES = (
@@ -645,6 +651,18 @@ STATES = (
         "a directory with other things in it",
         "Give one that is empty or not there yet.",
         "`sempre init` on a folder with a file in it",
+    ),
+    Entry(
+        "E613",
+        "a question to a past epoch of a relation on demand that nobody had asked then",
+        "Ask the current epoch.",
+        "`sempre query STORE 'reach(\"a\", X)' --epoch 0` where `reach` is on demand",
+    ),
+    Entry(
+        "E614",
+        "a question that is dropped, and that nobody asked",
+        "Drop a question that the hint names.",
+        "`sempre query STORE 'reach(\"a\", X)' --drop` for the second time",
     ),
 )
 

@@ -16,8 +16,6 @@ from sempre.maintain.decide import (
     decide,
 )
 from sempre.modules.find import Modular
-from sempre.modules.sequences import shown
-from sempre.plan.equivalence import close_equivalences
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import (
     Absent,
@@ -37,6 +35,8 @@ from sempre.plan.ops import (
     relations_of,
 )
 from sempre.plan.planner import plan_rule
+from sempre.rewrites.equivalences import close_equivalences
+from sempre.rewrites.successors import shown
 
 _READS = {Read.HERE: "", Read.THERE: "there ", Read.BOTH: "old ", Read.ONLY: "new facts of ", Read.CHANGED: "changed "}
 

@@ -14,7 +14,8 @@ import pytest
 
 from sempre.analysis.model import Kind, Relation, Stratum
 from sempre.engine import Engine
-from sempre.modules import sequences
+from sempre.modules import find
+from sempre.rewrites import neighbors, passes
 from sempre.storage import digests, keeper, state, vacuum
 from sempre.storage.parquet_blocks import Block
 from tests.property.test_same_program import MAKERS, Run, check_codes, check_types
@@ -82,15 +83,19 @@ def neighbors_by_number() -> Patches:
         names = (*(source.columns[g] for g in one.groups), "low", "high")
         return Relation(made[-1], names, tuple(source.types[column] for column in columns), span=source.span)
 
-    real = sequences.with_neighbors
+    real = neighbors.with_neighbors
 
     def with_neighbors(program: Any) -> Any:
         made.clear()
         return real(program)
 
-    from sempre.modules import find
-
-    return [*_all_relations(), (sequences, "_relation", relation), (find, "with_neighbors", with_neighbors)]
+    rewrites = tuple(with_neighbors if each is real else each for each in passes.REWRITES)
+    return [
+        *_all_relations(),
+        (neighbors, "_relation", relation),
+        (passes, "REWRITES", rewrites),
+        (find, "with_neighbors", with_neighbors),
+    ]
 
 
 def neighbors_with_old_codes() -> Patches:

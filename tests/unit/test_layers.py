@@ -20,6 +20,7 @@ LAYERS = (  # top first; names in one row are independent of each other
     "places",
     "maintain backends",
     "modules carrier",
+    "rewrites",
     "plan",
     "analysis",
     "lang sizes",

@@ -15,6 +15,7 @@ from sempre.analysis.model import CheckedProgram
 from sempre.analysis.names import check_names, resolve_locations
 from sempre.analysis.ndlog import ignore_ndlog
 from sempre.analysis.normalize import normalize
+from sempre.analysis.on_demand import check_demand
 from sempre.analysis.relations import resolve_relations, resolve_types
 from sempre.analysis.strata import check_strata, stratify
 from sempre.analysis.support import check_deletions, check_semantics, refuse_unsupported
@@ -44,6 +45,7 @@ PASSES: tuple[Pass, ...] = (
     check_names,
     resolve_locations,
     resolve_head_aggregates,
+    check_demand,
     choose_inlined,
     check_strata,
     check_plans,

@@ -13,6 +13,7 @@ kind of its operands. A rule **instance** is an assignment to all variables of `
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
@@ -225,7 +226,11 @@ class Stratum:
 
 @dataclass(frozen=True, slots=True)
 class CheckedProgram:
-    """A program without errors. Strata are in evaluation order and cover every relation once."""
+    """A program without errors. Strata are in evaluation order and cover every relation once.
+
+    `deferred` has rules, by their relations, that a rewrite took out of the strata: they are evaluated when their
+    relation is read.
+    """
 
     relations: dict[str, Relation]
     types: dict[str, Type]
@@ -236,3 +241,4 @@ class CheckedProgram:
     warnings: tuple[Diagnostic, ...]
     sources: dict[str, str]
     semantics: str = "stratified"
+    deferred: Mapping[str, NormalRule] = field(default_factory=dict)

@@ -113,11 +113,16 @@ def _graph(names: Iterable[str], found: Iterable[Dependency]) -> dict[str, list[
 def stratify(draft: Draft) -> Draft:
     """Pass: the strata of the normal rules, in evaluation order; ties follow the order of declaration."""
     names = [name for name in draft.relations if name not in draft.inlined]
-    order = arrange(rule_graph(names, draft.rules))
-    by_head: dict[str, list[NormalRule]] = {name: [] for name in names}
-    for rule in draft.rules:
+    return replace(draft, strata=arranged(names, draft.rules))
+
+
+def arranged(names: Iterable[str], rules: Sequence[NormalRule]) -> tuple[Stratum, ...]:
+    """The strata of relations and their rules, in evaluation order; ties follow the order of the names."""
+    graph = rule_graph(names, rules)
+    by_head: dict[str, list[NormalRule]] = {name: [] for name in graph}
+    for rule in rules:
         by_head[rule.relation].append(rule)
-    return replace(draft, strata=tuple(_stratum(index, group, by_head) for index, group in enumerate(order)))
+    return tuple(_stratum(index, group, by_head) for index, group in enumerate(arrange(graph)))
 
 
 def rule_graph(names: Iterable[str], rules: Iterable[NormalRule]) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from sempre.diagnostics import Diagnostic
 from sempre.lang.syntax import Aggregate, Atom, Negation, Pragma, Rule, Variable, Wildcard
 from sempre.lang.walk import descend, variables
 
-PRAGMAS = ("semantics",)
+PRAGMAS = ("semantics", "magic", "magic-transform")
 
 
 def warn(draft: Draft) -> Draft:
@@ -31,7 +31,7 @@ def _unused_relations(draft: Draft, read: set[str], derived: set[str]) -> Iterat
     writes = any(relation.outputs or relation.printsize for relation in draft.relations.values())
     for name, relation in draft.relations.items():
         wanted = relation.outputs or relation.printsize if writes else name in derived or relation.inputs
-        if name not in read and not wanted:
+        if name not in read and not wanted and "demand" not in relation.qualifiers:
             message = f"relation `{name}` is never used"
             hint = f"Write it out with `.output {name}`, or remove it."
             yield Diagnostic("W201", message, relation.span, hint=hint, severity="warning")
@@ -66,8 +66,8 @@ def _singles(rule: Rule) -> list[Variable]:
 
 def _unknown_pragmas(draft: Draft) -> Iterator[Diagnostic]:
     for item in draft.program.items:
-        if isinstance(item, Pragma) and item.key != "semantics":
-            hint = nearest(item.key, PRAGMAS) or "Remove it; `semantics` is the only one that has an effect."
+        if isinstance(item, Pragma) and item.key not in PRAGMAS:
+            hint = nearest(item.key, PRAGMAS) or "Remove it; `semantics` and `magic` are those that have an effect."
             message = f"the pragma `{item.key}` has no effect"
             yield Diagnostic("W204", message, item.span, hint=hint, severity="warning")
 

@@ -17,6 +17,7 @@ from sempre.api.changes import ChangeSet, CycleChanges
 from sempre.api.epochs import Epochs
 from sempre.api.options import Options, check_amounts, check_options, check_store, check_switch
 from sempre.api.program import Program
+from sempre.api.questions import ask, question, release, standing_questions
 from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View, find
 from sempre.backends.local import unsealed
@@ -61,6 +62,8 @@ class Database(Epochs):
         Open an earlier epoch of the store, to be read only.
     migrate
         Bring a store that was written with another program over to this one, as a new epoch.
+    demand
+        Relations to treat as if they were declared `demand`: only what questions ask for is derived.
     limits
         Thresholds that decide how work is done, never what comes out, for tests: see `sempre.limits`.
     """
@@ -83,6 +86,7 @@ class Database(Epochs):
         progress: Callable[[Progress], None] | None = None,
         epoch: int | None = None,
         migrate: bool = False,
+        demand: Iterable[str] = (),
         limits: Limits = DEFAULTS,
     ) -> None:
         check_options(strategy, place, semantics)
@@ -91,7 +95,8 @@ class Database(Epochs):
         check_store(store, epoch, migrate)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
         options = Options(strategy, modules, place, threads, memory, cycles, progress, limits, switch)
-        super().__init__(program.under(semantics), spark, options)
+        program = program.under(semantics)
+        super().__init__(program.on_demand(demand) if demand else program, spark, options)
         self._streams: list[Maintenance] = []
         if store is not None:
             from sempre.api.stores import attach
@@ -111,13 +116,16 @@ class Database(Epochs):
 
         With a Spark session it is Spark that reads, and the directory may be a URL.
         """
-        if self._spark is not None:
-            tables: Mapping[str, Any] = self._border().read_inputs(str(directory), self._staying()).tables
-        else:
-            from sempre.files import read_inputs
-
-            tables = read_inputs(self.program.checked, Path(directory))
+        tables = self._inputs(directory)
         return self.materialise(tables) if self._engine.snapshot.epoch < 0 else self.apply(insert=tables)
+
+    def _inputs(self, directory: str | Path) -> Mapping[str, Any]:
+        """What `.input` names in a directory."""
+        if self._spark is not None:
+            return self._border().read_inputs(str(directory), self._staying()).tables
+        from sempre.files import read_inputs
+
+        return read_inputs(self.program.checked, Path(directory))
 
     def materialise(self, tables: Mapping[str, Any] | None = None) -> ChangeSet:
         """Epoch 0: the program's own facts, and these tables. Can only be the first thing that happens."""
@@ -304,17 +312,30 @@ class Database(Epochs):
         return name in self.program.relations
 
     def query(self, text: str) -> pa.Table:
-        """The bindings of the variables of an atom such as `reach("a", X)`, one column each, distinct rows."""
+        """The bindings of the variables of an atom such as `reach("a", X)`, one column each, distinct rows.
+
+        A question to a relation that is declared `demand` stays: its answers are derived, in an epoch of their own, and
+        kept up to date until `release` is called with the same question.
+        """
         from sempre.query import answer
 
-        atom = parse_atom(text)
-        if atom.relation not in self.program.relations:
-            raise self._unknown(atom.relation)
-        relation = self.program.relations[atom.relation]
+        atom, relation = question(self.program, text)
         self._materialized()
+        ask(self, atom, relation)
         # One state for all of it: a constant that is unknown now must not be found among values that come meanwhile.
         rows_of = partial(find, self, self._engine.snapshot, relation.name)
         return answer(atom, relation, rows_of, self._encode_constants, self._decoder)
+
+    def demands(self) -> list[str]:
+        """The questions to `demand` relations whose answers are kept up to date, as atoms."""
+        self._materialized()
+        return standing_questions(self)
+
+    def release(self, text: str) -> ChangeSet:
+        """Keep the answers to a question no longer; those that nothing else asks for are gone."""
+        atom, relation = question(self.program, text)
+        self._materialized()
+        return release(self, atom, relation)
 
     def verify(self) -> Verification:
         """Compare facts and counters with a run from scratch; `.ok`, or `.differences` with what is wrong."""

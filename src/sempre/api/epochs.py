@@ -20,7 +20,7 @@ from sempre.api.views import View, contains
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import DataError, StateError
 from sempre.engine import Engine, EpochResult, Overtaken, Snapshot
-from sempre.ingest import encode_value
+from sempre.ingest import encode_rows, encode_value
 from sempre.kernel.values import Values
 from sempre.maintain.decide import usable_modules
 from sempre.modules.find import modularize
@@ -49,7 +49,7 @@ class Epochs:
         self._spark = spark
         self._options = options
         is_active = program.checked.semantics == "active"
-        parts = modularize(program.checked, usable_modules(options.modules, is_active, options.place))
+        parts = modularize(program.evaluated, usable_modules(options.modules, is_active, options.place))
         checked = parts.program
         self._backend = LocalBackend(checked, options.threads, options.limits)
         self._decoder = Decoder(self._backend.values, checked.types)
@@ -152,14 +152,21 @@ class Epochs:
                 if failed and alone and not self._backend.values.is_kept:
                     self._stratified("an epoch").places.forget()
 
-    def _materialise(self, tables: Mapping[str, Any]) -> ChangeSet:
+    def _materialise(self, tables: Mapping[str, Any], asked: Mapping[str, Any] | None = None) -> ChangeSet:
+        """Epoch 0 of the program's facts, of tables, and of rows of relations of demand."""
         with self._turn(), self._numbered():
             if self._engine.snapshot.epoch >= 0:
                 raise StateError("the database is materialized already", hint="Use apply() for further facts.")
             if self._evaluating:
                 raise StateError("the first epoch is being evaluated", hint="Ask for relations when it is there.")
             insert = self._intake.with_program_facts(self._intake.take(tables))
+            insert.codes.update(self._demand_codes(asked or {}))
             return self._epoch(lambda: self._rows(insert, IncomingRows()), by_position=insert.by_position)
+
+    def _demand_codes(self, asked: Mapping[str, Any]) -> dict[str, Encoded]:
+        """Rows of relations of demand, which no program declares, as codes."""
+        declared, types = self._engine.program.relations, self.program.checked.types
+        return {name: encode_rows(declared[name], rows, self._backend.values, types) for name, rows in asked.items()}
 
     def _apply(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> ChangeSet:
         """One epoch of rows of any kind."""

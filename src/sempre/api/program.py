@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import ProgramError
 from sempre.lang.parser import parse
+from sempre.rewrites.demand import Pattern
+from sempre.rewrites.goals import for_outputs, for_question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Program:
@@ -29,12 +37,57 @@ class Program:
         self.file = file
         self.syntax = parse(text, file)
         self.checked: CheckedProgram = check(self.syntax, {file: text}, semantics)
+        # What a database evaluates: other rules for the same facts, as far as these are wanted.
+        self.evaluated = self.checked
 
     def under(self, semantics: str | None) -> Program:
         """The same program checked under other semantics, or itself."""
         if semantics in (None, self.checked.semantics):
             return self
         return Program(self.text, self.file, semantics=semantics)
+
+    def for_outputs(self, *, magic: bool = False) -> Program:
+        """The program cut down to what its outputs need; itself if it has none, or if its rules are active.
+
+        With `magic`, and where the program asks for it, only those facts of other relations are derived that can matter
+        to the outputs.
+        """
+        if self.checked.semantics == "active":
+            return self
+        return self._cut(for_outputs(self.checked, magic))
+
+    def for_question(self, relation: str, pattern: Pattern) -> Program:
+        """The program cut down to what is needed for the facts of a relation whose columns in `pattern` are given."""
+        return self._cut(for_question(self.checked, relation, pattern))
+
+    def _cut(self, evaluated: CheckedProgram) -> Program:
+        made = copy(self)
+        relations = {name: evaluated.relations[name] for name in self.checked.relations}
+        made.checked = replace(self.checked, relations=relations, facts=evaluated.facts)
+        made.evaluated = evaluated
+        return made
+
+    def on_demand(self, names: Iterable[str]) -> Program:
+        """The program with `demand` at the declarations of these relations."""
+        from sempre.api.questions import with_qualifier
+
+        return Program(with_qualifier(self, names), self.file, semantics=self.checked.semantics)
+
+    def query(self, text: str, facts: Mapping[str, Any] | str | Path | None = None, **options: Any) -> pa.Table:
+        """The answers to an atom such as `reach("a", X)`, a column for each variable, from these facts.
+
+        Parameters
+        ----------
+        text
+            The atom. Only what its answers need is read and derived; constants in it keep that small.
+        facts
+            Tables by relation, or a directory with what `.input` names; together with the facts of the program.
+        options
+            Options of `Database`.
+        """
+        from sempre.api.questions import answer_once
+
+        return answer_once(self, text, facts, options)
 
     @staticmethod
     def from_file(path: str | Path, *, semantics: str | None = None) -> Program:

@@ -13,6 +13,7 @@ from sempre.engine import Engine
 from sempre.lang.parser import parse
 from sempre.limits import DEFAULTS, Limits
 from sempre.maintain.strategy import difference
+from sempre.rewrites.demand import is_demand, with_demand
 from sempre.storage.differences import Differences, differences, stored_alike
 from sempre.storage.digests import program_digest
 from sempre.storage.keeper import Keeper
@@ -103,6 +104,7 @@ def _migrate(database: Database, keeper: Keeper) -> None:
             if stored_alike(old.program.checked, database.program.checked, name):
                 rows = old._engine.snapshot.explicit[name].rows()
                 add(name, old._decoder.table(relation, rows.columns(), len(rows)), True)
+        operations += _carried_demand(old, database)
         before, after = _own_facts(old), _own_facts(database)
         for name in database.program.relations:
             add(name, before.get(name, set()) - after.get(name, set()), False)
@@ -112,6 +114,18 @@ def _migrate(database: Database, keeper: Keeper) -> None:
         keeper.start_over(written)
     with database._turn(), keeper.named("migrate"):
         database._epoch(lambda: database._intake.last_wins(operations))
+
+
+def _carried_demand(old: Database, new: Database) -> list[Operation]:
+    """What was asked for in one database, as far as it can be asked for in the other."""
+    before, after = (each._engine.program for each in (old, new))
+    found: list[Operation] = []
+    for name in filter(is_demand, before.relations):
+        if stored_alike(before, after, name):
+            rows = old._engine.snapshot.explicit[name].rows()
+            asked = old._decoder.table(before.relations[name], rows.columns(), len(rows))
+            found.append((name, True, *new._demand_codes({name: asked})[name]))
+    return found
 
 
 def _own_facts(database: Database) -> dict[str, set[tuple[Any, ...]]]:
@@ -219,6 +233,7 @@ def vacuum(place: Any, keep: int = 1) -> tuple[int, int]:
     store.require()
     store.lock()
     try:
-        return clean(store, _stored_program(store), keep)
+        # Relations of demand are stored, and in no text.
+        return clean(store, with_demand(_stored_program(store)), keep)
     finally:
         store.unlock()

@@ -82,6 +82,7 @@ def _parser(command: str) -> _Parser:
         parser.add_argument("program", metavar="PROGRAM.dl", type=Path)
         parser.add_argument("-v", "--verbose", action="store_true", help="also print the plan of every rule")
         parser.add_argument("--modules", metavar="auto|off|LIST", default="auto", help=MODULES_HELP)
+        parser.add_argument("--show", choices=("transformed-program",), help="print this, and nothing else")
         return parser
     if command in STORE_COMMANDS:
         return _store_parser(command)
@@ -92,7 +93,7 @@ def _store_parser(command: str) -> _Parser:
     about = {
         "init": "Make a store: a directory that keeps the facts and the results of a program.",
         "apply": "Apply changes to a store, one epoch per commit.",
-        "query": "Print the answers to an atom: a table on a terminal, CSV elsewhere.",
+        "query": "Print the answers to an atom, from a store or from a program: a table on a terminal, CSV elsewhere.",
         "whatif": "Print what changes would do; nothing is kept.",
         "verify": "Compare a store with a run from scratch. Exit code 0: equal, 3: not, 1: a file is damaged.",
         "history": "Print the epochs of a store, one line each.",
@@ -101,7 +102,7 @@ def _store_parser(command: str) -> _Parser:
     }
     parser = _Parser(prog=f"sempre {command}", allow_abbrev=False, description=about[command])
     add = parser.add_argument
-    add("store", metavar="STORE")
+    add("store", metavar="STORE or PROGRAM.dl" if command == "query" else "STORE")
     if command in ("init", "migrate"):
         add("program", metavar="PROGRAM.dl", type=Path)
     if command in ("apply", "whatif"):
@@ -110,8 +111,12 @@ def _store_parser(command: str) -> _Parser:
     if command == "query":
         add("query", metavar="ATOM", help="such as 'reach(\"a\", X)'")
         add("--epoch", metavar="N", type=_number, help="ask an earlier epoch")
+        add("--drop", action="store_true", help="keep the answers of a relation on demand no longer")
+        add("-F", "--facts", metavar="DIR", help="of a program: where R.facts are read (default: here)")
     if command == "init":
         add("-F", "--facts", metavar="DIR", help="where R.facts are read (default: here, those that are there)")
+        add("--demand", metavar="RELATION", action="append", default=[],
+            help="derive of this relation what questions ask for; as `demand` at its declaration")  # fmt: skip
         _add_root(add)
     if command in PLACED_COMMANDS:
         where = parser.add_argument_group("where it is evaluated").add_argument
@@ -197,6 +202,7 @@ def _run_parser() -> _Parser:
     expert("--strategy", choices=STRATEGY_NAMES, default="auto")
     expert("--switch", metavar="SHARE|never", type=_share, help=SWITCH_HELP)
     expert("--modules", metavar="auto|off|LIST", default="auto", help=MODULES_HELP)
+    expert("--magic", action="store_true", help="derive only facts that can matter to the outputs")
     expert("--semantics", choices=("stratified", "active"))
     expert("--cycles", metavar="N", type=_positive, help="how many cycles active rules may take (default: 10000)")
     expert("--threads", metavar="N", type=_positive)

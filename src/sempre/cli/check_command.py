@@ -17,6 +17,11 @@ def check(options: argparse.Namespace) -> int:
     checked = load_program(options.program).checked
     parts = modularize(checked, options.modules)
     show_warnings(checked.warnings, checked.sources)
+    if options.show:
+        from sempre.rewrites.checked_text import program_text
+
+        print(program_text(parts.program), end="")
+        return 0
     print(summary(checked), end="")
     print(modules(parts), end="")
     if options.verbose and any(relation.location is not None for relation in checked.relations.values()):

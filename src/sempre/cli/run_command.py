@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
+from sempre.cli.arguments import UsageError
 from sempre.cli.pipelines import CommandPipeline, pipeline
 from sempre.cli.program_file import load_program
 from sempre.cli.terminal import ProgressLine, is_terminal, show_warnings
@@ -51,12 +52,24 @@ def run(options: argparse.Namespace) -> int:
         show_warnings(checked.warnings, checked.sources)
         if options.root:
             check_root(checked, options.root, options.facts, options.output)
+        program = _wanted(options, program)
+        checked = program.checked
         # Scripts are read before anything is evaluated: a mistake in the last one should not cost a run.
         epochs = io.epochs(checked, options.changes)
         reports = _evaluate(options, program, epochs, io)
         if options.report:
             _write_report(options.report, {"epochs": reports, "session_seconds": io.session_seconds})
     return 0
+
+
+def _wanted(options: argparse.Namespace, program: Program) -> Program:
+    """The program cut down to what is written: its outputs, or the changes of all relations if it has none."""
+    checked = program.checked
+    if options.magic and checked.semantics == "active":
+        raise UsageError("--magic is for stratified rules\nhint: leave it out")
+    if options.changes_out and not any(relation.outputs for relation in checked.relations.values()):
+        return program
+    return program.for_outputs(magic=options.magic)
 
 
 def _evaluate(

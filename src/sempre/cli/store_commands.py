@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
+from sempre.cli.arguments import UsageError
 from sempre.cli.pipelines import pipeline, session
 from sempre.cli.program_file import load_program
 from sempre.cli.terminal import ProgressLine, is_terminal, show_text, show_warnings
@@ -35,6 +36,7 @@ def init(options: argparse.Namespace) -> int:
     options.output = "-"
     program = load_program(options.program, spark=options.on == "spark")
     show_warnings(program.checked.warnings, program.checked.sources)
+    program = program.on_demand(options.demand) if options.demand else program
     checked = program.checked
     if options.facts is None:
         options.facts = "."
@@ -109,16 +111,38 @@ def _print_facts(sign: str, name: str, table: Any) -> None:
 
 
 def query(options: argparse.Namespace) -> int:
-    """Print the answers to an atom."""
+    """Print the answers to an atom, from a store, or from a program and its facts."""
+    if Path(options.store).is_file():
+        _print_answers(_answers_of_program(options))
+        return 0
+    if options.facts is not None:
+        raise UsageError("-F is for questions to a program\nhint: a store has its facts")
     with _opened(options) as database:
-        table = database.query(options.query)
-        if not table.column_names:
-            print("true" if table.num_rows else "false")
-        elif is_terminal(sys.stdout):
-            _print_table(table)
+        if options.drop:
+            print(summary(database.epoch, database.release(options.query)))
         else:
-            _print_csv(table)
+            _print_answers(database.query(options.query))
     return 0
+
+
+def _answers_of_program(options: argparse.Namespace) -> Any:
+    """The answers to an atom, from what they need of a program and of its facts."""
+    for flag in ("drop", "epoch"):
+        if getattr(options, flag):
+            raise UsageError(f"--{flag} needs a store\nhint: sempre init STORE {options.store}")
+    program = load_program(Path(options.store), spark=options.on == "spark")
+    show_warnings(program.checked.warnings, program.checked.sources)
+    with session(options) as spark:
+        return program.query(options.query, options.facts or ".", spark=spark, **_knobs(options))
+
+
+def _print_answers(table: Any) -> None:
+    if not table.column_names:
+        print("true" if table.num_rows else "false")
+    elif is_terminal(sys.stdout):
+        _print_table(table)
+    else:
+        _print_csv(table)
 
 
 def _print_csv(table: Any) -> None:

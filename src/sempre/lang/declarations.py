@@ -25,7 +25,7 @@ from sempre.lang.terms import TermParser
 
 QUALIFIERS = (
     "inline", "no_inline", "eqrel", "btree", "btree_delete", "brie", "magic", "no_magic", "input", "output",
-    "printsize", "override", "overridable",
+    "printsize", "override", "overridable", "demand",
 )  # fmt: skip
 
 
@@ -84,7 +84,8 @@ class DeclarationParser(TermParser):
 
     def begins_rule(self) -> bool:
         """Whether the word at the cursor opens a rule, and so ends the declaration before it."""
-        return self.peek().kind in ("(", ".") and not self.at_word(*QUALIFIERS)
+        following = self.peek().kind
+        return following == "(" or (following == "." and not self.at_word(*QUALIFIERS))
 
     def qualifier(self) -> str:
         token = self.advance()

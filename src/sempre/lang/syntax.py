@@ -257,7 +257,7 @@ class RelationDecl:
     """`.decl name(attributes) qualifiers`. `choice` has the keys of `choice-domain`.
 
     Qualifiers, as written: inline no_inline eqrel btree btree_delete brie magic no_magic input output printsize
-    override overridable.
+    override overridable demand.
     """
 
     name: str

@@ -23,10 +23,10 @@ from sempre.analysis.model import CheckedProgram, Relation, Stratum
 from sempre.data import dataclass
 from sempre.limits import DEFAULTS, Limits
 from sempre.modules.find import wanted_kinds
-from sempre.modules.sequences import shown
 from sempre.modules.spec import Module
 from sempre.plan.backend import CLUSTER, DRIVER
 from sempre.plan.ops import relations_of
+from sempre.rewrites.successors import shown
 
 # A column in the kernel: eight bytes, sorted in about three orders.
 VALUE_BYTES = 24

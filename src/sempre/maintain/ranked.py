@@ -32,7 +32,7 @@ from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Met
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.seminaive import Fixpoint
-from sempre.maintain.states import ViewDict, read_ranks
+from sempre.maintain.states import LowerStrata, ViewDict, read_ranks
 from sempre.maintain.strategy import Outcome, Work, as_update, nonempty
 from sempre.maintain.update import Job, StratumUpdate, heads, own_views
 from sempre.plan.backend import Backend, Counted, Rows, Tally, Version
@@ -162,7 +162,10 @@ class Ranked:
         return self.bootstrap(standing(), stratum).memory
 
     def _update(self, work: Work, stratum: Stratum, memory: Ranks) -> Outcome:
-        update = StratumUpdate(work, stratum, _jobs(stratum), walking=False)
+        # Plans that compare ranks may look facts up by other columns than the same plans without.
+        changed = LowerStrata(work, stratum).changed
+        ranked = [(rule, replace(p, ranked=True)) for rule in stratum.recursive for p in change_pivots(rule, changed)]
+        update = StratumUpdate(work, stratum, [*_jobs(stratum), *ranked], walking=False)
         update.supports = {name: [] for name in stratum.relations}
         nonrecursive, recursive, removed = update.lost(memory.ranks)
         gained = update.gained()

@@ -22,10 +22,11 @@ from sempre.data import dataclass
 from sempre.diagnostics import StateError
 from sempre.modules import shapes
 from sempre.modules.automata import Deterministic, Sketch, TooManyStates, automaton, collapsed, languages
-from sempre.modules.sequences import SequencedProgram, sequence_module, with_neighbors
+from sempre.modules.sequences import sequence_module
 from sempre.modules.shapes import ChainRule, PureRule
 from sempre.modules.spec import Module
-from sempre.plan.equivalence import close_equivalences
+from sempre.rewrites.passes import rewrite
+from sempre.rewrites.successors import with_neighbors
 
 PATH_KINDS = ("tc", "stc", "linear", "rch")
 KINDS = (*PATH_KINDS, "seq")
@@ -57,11 +58,10 @@ class Modular:
 
 
 def modularize(program: CheckedProgram, wanted: str | Iterable[str] = "auto") -> Modular:
-    """The program with its equivalences as rules and its successor rules reading neighbors, and its modules."""
+    """The program after all rewrites, and its modules."""
     kinds = wanted_kinds(wanted)
-    closed = close_equivalences(program)
-    sequenced = with_neighbors(closed) if "seq" in kinds else SequencedProgram(closed, {})
-    return Modular(sequenced.program, partition(sequenced.program, kinds), sequenced.deferred)
+    rewritten = rewrite(program, () if "seq" in kinds else (with_neighbors,))
+    return Modular(rewritten, partition(rewritten, kinds), rewritten.deferred)
 
 
 def partition(program: CheckedProgram, wanted: str | Collection[str] = "auto") -> dict[int, tuple[Module, ...]]:

@@ -28,6 +28,9 @@ def _anywhere(local: LocalProgram) -> Iterator[Diagnostic]:
             hint = "Write its three rules: reflexive, symmetric and transitive."
             message = f"`{relation.name}` is an equivalence relation, which nodes do not keep"
             yield Diagnostic("E424", message, relation.span, hint=hint)
+        if "demand" in relation.qualifiers:
+            message = f"`{relation.name}` is derived on demand, which nodes do not do"
+            yield Diagnostic("E424", message, relation.span, hint="Remove `demand`.")
         if relation.aggregate and relation.aggregate[1] == relation.location:
             message = f"the location of `{relation.name}` cannot be an aggregate"
             yield Diagnostic(

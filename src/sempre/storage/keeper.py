@@ -24,9 +24,9 @@ from sempre.kernel.trace import RowSet
 from sempre.lang.parser import parse
 from sempre.maintain.memory import described
 from sempre.maintain.strategy import DeferredMemory
-from sempre.modules.sequences import is_neighbors, with_neighbors
 from sempre.plan.backend import DRIVER
-from sempre.plan.equivalence import close_equivalences
+from sempre.rewrites.equivalences import close_equivalences
+from sempre.rewrites.successors import is_neighbors, with_neighbors
 from sempre.storage import memories
 from sempre.storage.digests import memory_digest, program_digest, stratum_key
 from sempre.storage.manifest import Manifest, StoredFile, StoredParts, StoredTable
@@ -194,6 +194,11 @@ class Keeper:
         version = self._tables.assembled(relation, parts, stored.rows)
         self._backend.values.keep()  # what was numbered just now belongs to a state that is committed
         return version
+
+    @property
+    def is_past(self) -> bool:
+        """Whether what was opened is only read."""
+        return self._read_only
 
     def search(self, name: str, selection: Selection, snapshot: Snapshot) -> RowSet | None:
         """The selected rows of a relation that has not been read, if looking through its files is quicker than that.

@@ -18,9 +18,9 @@ from sempre.kernel.trace import RowSet, Trace, within
 from sempre.kernel.values import Values
 from sempre.maintain.recompute import materialize
 from sempre.maintain.strategy import Change, DeferredMemory, Outcome, Work
-from sempre.modules.sequences import is_neighbors
 from sempre.plan.backend import DRIVER, sealed
 from sempre.plan.ops import relations_of
+from sempre.rewrites.successors import is_neighbors
 from sempre.storage import memories
 from sempre.storage.digests import stratum_key
 from sempre.storage.manifest import Manifest

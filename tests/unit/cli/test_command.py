@@ -38,6 +38,9 @@ class FakeProgram:
         assert path.exists()
         return cls()
 
+    def for_outputs(self, *, magic: bool = False) -> FakeProgram:
+        return self
+
 
 class FakeDatabase:
     """Copies `edge` to `reach`."""

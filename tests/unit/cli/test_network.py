@@ -96,4 +96,4 @@ def test_a_recursion_without_end_stops_at_the_limit(folder: Path, capsys: pytest
 
 def test_check_prints_the_local_program(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "-v", str(folder / "best.dl")]) == 0
-    assert "best(@s, d, min((c1 + c2))) :- link_1(@z, c1, s), best(@z, d, c2)." in capsys.readouterr().out
+    assert "best(@s, d, min(c1 + c2)) :- link_1(@z, c1, s), best(@z, d, c2)." in capsys.readouterr().out

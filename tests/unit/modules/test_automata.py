@@ -12,7 +12,7 @@ from sempre.api import Program
 from sempre.modules.automata import Deterministic, collapsed
 from sempre.modules.find import partition
 from sempre.modules.spec import Automaton
-from sempre.plan.equivalence import close_equivalences
+from sempre.rewrites.equivalences import close_equivalences
 
 LONGEST = 6
 HEADS = ("p", "q", "r")

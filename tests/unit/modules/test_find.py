@@ -8,7 +8,7 @@ from sempre.api import Program
 from sempre.diagnostics import StateError
 from sempre.modules.find import partition, wanted_kinds
 from sempre.modules.spec import Automaton, Module, closure
-from sempre.plan.equivalence import close_equivalences
+from sempre.rewrites.equivalences import close_equivalences
 
 GRAPHS = ("e", "f", "g", "p", "q", "r", "s", "t")
 

@@ -13,8 +13,8 @@ import sempre
 from sempre.analysis.model import Call, Const, Kind, Type, Unpack, Var
 from sempre.ingest import encode_rows
 from sempre.kernel.values import Values
-from sempre.plan.equivalence import close_equivalences
 from sempre.plan.ops import Step, TakeApart
+from sempre.rewrites.equivalences import close_equivalences
 from sempre.spark.cluster.column_types import (
     RecordShape,
     arrow_type,

@@ -10,7 +10,7 @@ from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.lang.parser import parse
 from sempre.limits import DEFAULTS
-from sempre.plan.equivalence import close_equivalences
+from sempre.rewrites.equivalences import close_equivalences
 from sempre.spark.cluster.shares import decide, why_not
 
 DECLARED = ".decl e(x: number, y: number) .decl p(x: number, y: number) .decl q(x: number, y: number) .decl z() "
