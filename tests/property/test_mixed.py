@@ -74,7 +74,7 @@ def test_a_thousand_mixed_cases(start: int) -> None:
 
 def relations_in_eight_bits(patch: pytest.MonkeyPatch) -> None:
     """A walk tells relations apart by eight bits."""
-    original = walks._WalkWriter.plan
+    original = walks.WalkWriter.plan
 
     def plan(writer: Any, plan: Any, relations: Any, targets: Any) -> Any:
         first = len(writer.starts)
@@ -87,7 +87,7 @@ def relations_in_eight_bits(patch: pytest.MonkeyPatch) -> None:
             writer.code[emit + 1] += len(relations)  # stay inside of the arrays: another relation, not another memory
         return found
 
-    patch.setattr(walks._WalkWriter, "plan", plan)
+    patch.setattr(walks.WalkWriter, "plan", plan)
 
 
 def one_set_of_slots(patch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def one_set_of_slots(patch: pytest.MonkeyPatch) -> None:
     def slot(writer: Any, name: str) -> int:
         return int(writer.slots.setdefault(name, min(len(writer.slots), 0)))
 
-    patch.setattr(walks._WalkWriter, "slot", slot)
+    patch.setattr(walks.WalkWriter, "slot", slot)
 
 
 def orderings_that_are_not_fitted(patch: pytest.MonkeyPatch) -> None:

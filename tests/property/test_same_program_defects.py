@@ -15,7 +15,7 @@ import pytest
 from sempre.analysis.model import Kind, Relation, Stratum
 from sempre.engine import Engine
 from sempre.modules import find
-from sempre.rewrites import neighbors, passes
+from sempre.rewrites import passes, successors
 from sempre.storage import digests, keeper, state, vacuum
 from sempre.storage.parquet_blocks import Block
 from tests.property.test_same_program import MAKERS, Run, check_codes, check_types
@@ -83,7 +83,7 @@ def neighbors_by_number() -> Patches:
         names = (*(source.columns[g] for g in one.groups), "low", "high")
         return Relation(made[-1], names, tuple(source.types[column] for column in columns), span=source.span)
 
-    real = neighbors.with_neighbors
+    real = successors.with_neighbors
 
     def with_neighbors(program: Any) -> Any:
         made.clear()
@@ -92,7 +92,7 @@ def neighbors_by_number() -> Patches:
     rewrites = tuple(with_neighbors if each is real else each for each in passes.REWRITES)
     return [
         *_all_relations(),
-        (neighbors, "_relation", relation),
+        (successors, "_relation", relation),
         (passes, "REWRITES", rewrites),
         (find, "with_neighbors", with_neighbors),
     ]

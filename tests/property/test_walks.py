@@ -55,7 +55,7 @@ def test_walks_agree_with_the_oracle(strategy: str, walked: list[bool]) -> None:
 
 
 def test_a_walk_that_skips_negations_is_found(walked: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walks._WalkWriter, "_absent", lambda writer, step: None)
+    monkeypatch.setattr(walks.WalkWriter, "_absent", lambda writer, step: None)
     assert differences("recompute") > 0
 
 

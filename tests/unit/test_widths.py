@@ -54,14 +54,14 @@ def test_a_walk_through_many_relations(count: int, strategy: str, walking: Limit
 def test_a_walk_with_many_variables(columns: int, walking: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slots are as many as the largest plan needs, however many names all plans have together."""
     made = []
-    original = walk_code._WalkWriter.plan
+    original = walk_code.WalkWriter.plan
 
-    def plan(writer: walk_code._WalkWriter, *args: object) -> tuple[int, int]:
+    def plan(writer: walk_code.WalkWriter, *args: object) -> tuple[int, int]:
         found = original(writer, *args)  # type: ignore[arg-type]
         made.append(writer.most_slots)
         return found
 
-    monkeypatch.setattr(walk_code._WalkWriter, "plan", plan)
+    monkeypatch.setattr(walk_code.WalkWriter, "plan", plan)
     with sempre.Database(ring(70, columns), strategy="recompute", limits=walking) as db:
         db.apply(insert={"r0": [tuple(c % 2 for c in range(columns))]})
         assert {len(db[f"r{at}"]) for at in range(70)} == {1}

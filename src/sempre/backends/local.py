@@ -20,6 +20,7 @@ from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
 from sempre.backends import head_groups
 from sempre.backends.ordering import Ordering
 from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute, view_of
+from sempre.backends.rerank import BACKWARD, FORWARD, GROUNDING, Reranked, is_rerankable, rerank
 from sempre.backends.walk_code import WalkResult, is_walkable, walk
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
@@ -51,6 +52,7 @@ from sempre.plan.backend import (
     Executable,
     ModuleAlgebra,
     OrderingOf,
+    RerankedOf,
     Rows,
     TallyOf,
     VersionOf,
@@ -71,6 +73,13 @@ class CompiledPlan:
     pipeline: Pipeline
     multiplies: bool  # whether a row may stand for several instances, so that it needs a weight to count them
     _walkable: tuple[frozenset[str], bool] | None = None
+    _rerankable: bool | None = None
+
+    def rerankable(self) -> bool:
+        """Whether the plan can be followed fact by fact in a stratum where nothing is added."""
+        if self._rerankable is None:
+            self._rerankable = is_rerankable(self.plan)
+        return self._rerankable
 
     def walkable(self, own: frozenset[str]) -> bool:
         """Whether the plan can be walked in a stratum of these relations."""
@@ -438,6 +447,25 @@ class LocalBackend:
             self.instances += sum(int(counted.weights.sum()) for counted in walked.counts.values())
         return walked
 
+    def rerank(
+        self,
+        front: Mapping[str, RowSet],
+        forward: tuple[Sequence[CompiledPlan], Views],
+        backward: tuple[Sequence[CompiledPlan], Views],
+        grounding: tuple[Sequence[CompiledPlan], Views],
+        present: Mapping[str, Trace],
+        explicit: Mapping[str, Trace],
+        ranks: Mapping[str, Tally],
+        tight: Mapping[str, Tally],
+    ) -> Reranked | None:
+        """Settle facts that lost support, fact by fact, or None where arrays have to do it."""
+        tasks = ((forward, FORWARD), (backward, BACKWARD), (grounding, GROUNDING))
+        if not all(prepared.rerankable() for (plans, _), _ in tasks for prepared in plans):
+            return None
+        code = [(prepared.plan, views, task) for (plans, views), task in tasks for prepared in plans]
+        own, given = ({name: self.view(trace) for name, trace in some.items()} for some in (present, explicit))
+        return rerank(front, code, own, given, (ranks, tight), self.values)
+
     # ----------------------------------------------------------------------------------------------- for modules
 
     def for_modules(self) -> LocalBackend:
@@ -631,5 +659,6 @@ if TYPE_CHECKING:
     _tally: type[TallyOf[Counted]] = Tally
     _executable: type[Executable] = CompiledPlan
     _walk: type[WalkOf[RowSet, Counted]] = WalkResult
+    _reranked: type[RerankedOf[RowSet, Counted]] = Reranked
     _ordering: type[OrderingOf[RowSet]] = Ordering
     _chain: type[ChainOf[RowSet, Trace, TraceView, Counted]] = Chain

@@ -47,22 +47,24 @@ def is_walkable(plan: Plan, own: frozenset[str]) -> bool:
     """Whether the shape of a plan can be walked."""
     first, *rest = plan.steps
     plain = isinstance(first, Probe) and first.read is Read.ONLY and first.relation in own
-    return plain and all(map(_plain, plan.head)) and all(_walkable(s, own) for s in rest)
+    return plain and all(map(is_plain, plan.head)) and all(is_walkable_step(s, own) for s in rest)
 
 
-def _plain(expr: Expr) -> bool:
+def is_plain(expr: Expr) -> bool:
+    """Whether an expression needs no computing."""
     return isinstance(expr, Var | Const)
 
 
-def _walkable(step: Step, own: frozenset[str]) -> bool:
+def is_walkable_step(step: Step, own: frozenset[str]) -> bool:
+    """Whether a step can be walked in a stratum of relations `own`."""
     if isinstance(step, Probe):
         return step.relation not in own
     if isinstance(step, Filter):
         test = step.test
         ordered = test.kind is Kind.NUMBER and test.op in OPERATORS
-        return (test.op in ("=", "!=") or ordered) and _plain(test.left) and _plain(test.right)
+        return (test.op in ("=", "!=") or ordered) and is_plain(test.left) and is_plain(test.right)
     if isinstance(step, Assign):
-        return _plain(step.expr)
+        return is_plain(step.expr)
     if isinstance(step, Absent):
         nested = (*step.steps, *step.steps_there)
         one_each = len(step.steps) == 1 and len(step.steps_there) <= 1 and not step.flips
@@ -71,7 +73,7 @@ def _walkable(step: Step, own: frozenset[str]) -> bool:
 
 
 @dataclass(slots=True)
-class _WalkWriter:
+class WalkWriter:
     """Collects code, sources and runs; keeps the arrays alive whose addresses it has taken."""
 
     values: Values
@@ -80,7 +82,7 @@ class _WalkWriter:
     starts: list[int] = field(default_factory=list)
     sources: list[tuple[int, int]] = field(default_factory=list)
     parts: list[tuple[int, int, int, int]] = field(default_factory=list)
-    runs: list[tuple[int, int]] = field(default_factory=list)
+    runs: list[tuple[int, int, int, int]] = field(default_factory=list)
     slots: dict[str, int] = field(default_factory=dict)
     most_slots: int = 0
     _known: dict[tuple[int, Order], tuple[int, Packing]] = field(default_factory=dict)
@@ -118,7 +120,7 @@ class _WalkWriter:
         ):
             raise NotWalkable
         first = len(self.runs)
-        self.runs += [(run.keys.ctypes.data, run.size) for run in trace.orders[order]]
+        self.runs += [run.address() for run in trace.orders[order]]
         return first, len(self.runs)
 
     def slot(self, name: str) -> int:
@@ -142,35 +144,41 @@ class _WalkWriter:
         self.slots = {}  # plans run one after the other: each has all slots to itself
         scan, *rest = plan.steps
         assert isinstance(scan, Probe)
-        self._scan(scan, targets[scan.relation])
+        self.scan(scan, targets[scan.relation])
         for step in rest:
-            self._step(step)
-        target = targets[plan.relation]
-        columns = [self._placed(arg, target, column) for column, arg in enumerate(plan.head)]
-        self.emit(EMIT, relations.index(plan.relation), len(columns), *(n for column in columns for n in column))
+            self.step(step)
+        self.result(plan, relations.index(plan.relation), targets[plan.relation])
         self.most_slots = max(self.most_slots, len(self.slots))
         return first, len(self.starts) - 1
 
-    def _scan(self, scan: Probe, layout: Packing) -> None:
+    def result(self, plan: Plan, number: int, target: Packing) -> None:
+        """The last instruction: what an instance derives."""
+        columns = [self.placed(arg, target, column) for column, arg in enumerate(plan.head)]
+        self.emit(EMIT, number, len(columns), *(n for column in columns for n in column))
+
+    def scan(self, scan: Probe, layout: Packing) -> None:
+        """The first instruction: the fact that a plan starts from."""
         checks: list[int] = []
         for column, arg in zip(scan.prefix, scan.lookup, strict=True):
             assert isinstance(arg, Const)
-            checks += [*_place(layout, column), encode(self.values, arg)]
-        self.emit(SCAN, len(scan.lookup), *checks, *self._binds(scan, layout))
+            checks += [*place_of(layout, column), encode(self.values, arg)]
+        self.emit(SCAN, len(scan.lookup), *checks, *self.binds(scan, layout))
 
-    def _binds(self, step: Probe, layout: Packing) -> list[int]:
+    def binds(self, step: Probe, layout: Packing) -> list[int]:
+        """What a fact binds, and which of its columns must be equal."""
         numbers = [len(step.binds)]
         for column, var in step.binds:
-            numbers += [self.slot(var.name), *_place(layout, column)]
+            numbers += [self.slot(var.name), *place_of(layout, column)]
         numbers.append(len(step.same))
         for left, right in step.same:
-            numbers += [*_place(layout, left), *_place(layout, right)]
+            numbers += [*place_of(layout, left), *place_of(layout, right)]
         return numbers
 
-    def _step(self, step: Step) -> None:
+    def step(self, step: Step) -> None:
+        """Any instruction between the first and the last."""
         if isinstance(step, Probe):
             source, layout = self.source(view_of(self.views, (step.relation, step.read)), step.order)
-            self.emit(PROBE, source, *self._prefix(step, layout), *self._binds(step, layout))
+            self.emit(PROBE, source, *self.prefix(step, layout), *self.binds(step, layout))
         elif isinstance(step, Filter):
             operator = OPERATORS[step.test.op]
             self.emit(COMPARE, operator, *self.operand(step.test.left), *self.operand(step.test.right))
@@ -188,22 +196,25 @@ class _WalkWriter:
             if id(view) not in seen:
                 seen.add(id(view))
                 source, layout = self.source(view, probe.order)
-                self.emit(ABSENT, source, *self._prefix(probe, layout))
+                self.emit(ABSENT, source, *self.prefix(probe, layout))
 
-    def _prefix(self, step: Probe, layout: Packing) -> list[int]:
+    def prefix(self, step: Probe, layout: Packing) -> list[int]:
+        """What a relation is looked up by: the bits that are free, and the value of each column."""
         rest = layout.shifts[len(step.lookup) - 1] if step.lookup else layout.bits
         numbers = [(1 << rest) - 1, len(step.lookup)]
         for column, arg in zip(step.prefix, step.lookup, strict=True):
-            numbers += self._placed(arg, layout, column)
+            numbers += self.placed(arg, layout, column)
         return numbers
 
-    def _placed(self, arg: Expr, layout: Packing, column: int) -> list[int]:
+    def placed(self, arg: Expr, layout: Packing, column: int) -> list[int]:
+        """A value, and where it stands in a key."""
         layout_field = layout.fields[column]
         shift = layout.shifts[layout.order.index(column)]
         return [*self.operand(arg), layout_field.lo, layout_field.hi, shift]
 
 
-def _place(layout: Packing, column: int) -> tuple[int, int, int]:
+def place_of(layout: Packing, column: int) -> tuple[int, int, int]:
+    """Where a column stands in a key: its shift, its mask, and what is added."""
     layout_field = layout.fields[column]
     shift = layout.shifts[layout.order.index(column)]
     return shift, (1 << layout_field.bits) - 1 if layout_field.bits < 63 else INT64_MAX, layout_field.lo
@@ -223,7 +234,7 @@ def walk(
         return None
     relations = list(present)
     try:
-        writer = _WalkWriter(values, views)
+        writer = WalkWriter(values, views)
         shown = [writer.source(view, view.parts[0][0].own) for view in present.values()]
         targets = {name: layout for name, (_, layout) in zip(relations, shown, strict=True)}
         rows = []
@@ -231,13 +242,13 @@ def walk(
             scan = plan.steps[0]
             assert isinstance(scan, Probe)
             rows.append((relations.index(scan.relation), *writer.plan(plan, relations, targets)))
-        keys, owners = _front(front, relations, targets)
+        keys, owners = front_of(front, relations, targets)
         tallies, ranges = _tallies(relations, targets, deleting)
     except NotWalkable:
         return None
     result = walker.walk(
-        keys, owners, _table(rows, 3), np.array(writer.starts, np.int64), np.array(writer.code, np.int64),
-        _table(writer.sources, 2), _table(writer.parts, 4), _table(writer.runs, 2),
+        keys, owners, table_of(rows, 3), np.array(writer.starts, np.int64), np.array(writer.code, np.int64),
+        table_of(writer.sources, 2), table_of(writer.parts, 4), table_of(writer.runs, 4),
         np.array([source for source, _ in shown], np.int64), tallies, ranges,
         writer.most_slots, INSERT if deleting is None else DELETE, TABLE_BITS, WALK_BUDGET,
     )  # fmt: skip
@@ -257,9 +268,10 @@ def walk(
     return WalkResult(followed, pending, totals)
 
 
-def _front(
+def front_of(
     front: Mapping[str, RowSet], relations: Sequence[str], targets: Mapping[str, Packing]
 ) -> tuple[join.Weights, join.Weights]:
+    """The keys of some facts, and beside each the number of its relation."""
     keys, owners = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for name, rows in front.items():
         if rows.packing is not targets[name]:
@@ -281,8 +293,9 @@ def _tallies(
                 raise NotWalkable
             rows += deleting[name].addresses()
         ranges.append((first, len(rows)))
-    return _table(rows, 4), _table(ranges, 2)
+    return table_of(rows, 4), table_of(ranges, 2)
 
 
-def _table(rows: Sequence[tuple[int, ...]], width: int) -> join.Weights:
+def table_of(rows: Sequence[tuple[int, ...]], width: int) -> join.Weights:
+    """Rows of so many integers as an array."""
     return np.array(rows, np.int64).reshape(len(rows), width)

@@ -20,6 +20,7 @@ ROUND_ROWS = 1 << 16
 
 _loops: Any = None
 _walker: Any = None
+_settler: Any = None
 _loading: threading.Thread | None = None
 _lock = threading.Lock()
 _seen = 0
@@ -42,6 +43,14 @@ def walker() -> Any:
     return _walker
 
 
+def settler() -> Any:
+    """The compiled settler if it is loaded, else None; asking for it often starts the loading."""
+    if _loops is None:
+        _notice(ROUND_ROWS)
+        return None
+    return _settler
+
+
 def _notice(size: int) -> None:
     global _seen
     _seen += size
@@ -61,7 +70,7 @@ def load(wait: bool = False) -> None:
 
 
 def _load() -> None:
-    global _loops, _walker
+    global _loops, _walker, _settler
     try:
         from sempre.kernel import loops
 
@@ -73,3 +82,7 @@ def _load() -> None:
 
     walker.warm()
     _walker = walker
+    from sempre.kernel import settler
+
+    settler.warm()
+    _settler = settler

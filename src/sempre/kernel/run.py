@@ -18,6 +18,9 @@ BUCKET_BITS = 2
 # A directory is built once this many probes per key were made: it costs a pass over the run.
 PROBES_PER_KEY = 1 / 32
 
+# A run of so many keys that is read by address gets a directory at once.
+DIRECTORY_KEYS = 1 << 12
+
 # Where one side has this many times fewer keys than the other, it is the one whose keys are looked for.
 FEWER, FEWER_COMPILED = 2, 32
 # Keys that are looked for at a time.
@@ -56,6 +59,13 @@ class Run:
         # One bucket more than the last key needs: probes beyond it are clipped there.
         self._directory = loops.directory(self.keys, self._shift, (last >> self._shift) + 2)
         return loops
+
+    def address(self) -> tuple[int, int, int, int]:
+        """Where the keys are and how many, and the directory and its shift; 0 where there is none."""
+        if self._directory is None and self.size >= DIRECTORY_KEYS:
+            self._loops(self.size)
+        directory = 0 if self._directory is None else self._directory.ctypes.data
+        return self.keys.ctypes.data, self.size, directory, self._shift
 
     def member(self, probes: Keys) -> Mask:
         """Which probes occur."""

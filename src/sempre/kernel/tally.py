@@ -169,6 +169,10 @@ class Tally:
         """Where the runs lie: address of the keys, of the numbers, how many, and how wide a number is."""
         return [(run.keys.ctypes.data, weights.ctypes.data, run.size, weights.itemsize) for run, weights in self._runs]
 
+    def places(self) -> list[tuple[int, int, int, int, int, int]]:
+        """Where the runs lie, as `Run.address` has it, and where the numbers and how wide they are."""
+        return [(*run.address(), weights.ctypes.data, weights.itemsize) for run, weights in self._runs]
+
     @property
     def nbytes(self) -> int:
         return sum(int(run.keys.nbytes) + int(weights.nbytes) for run, weights in self._runs)

@@ -105,6 +105,11 @@ def change_pivots(rule: NormalRule, changed: Container[str]) -> list[Pivot]:
     return found
 
 
+def nested_changes(rule: NormalRule, changed: Container[str]) -> bool:
+    """Whether a negation or an aggregate of the rule reads one of these relations."""
+    return any(pivot.inner >= 0 for pivot in change_pivots(rule, changed))
+
+
 def pivot_relation(rule: NormalRule, pivot: Pivot) -> str:
     """The relation whose change a plan with this pivot starts from."""
     literal = rule.body[pivot.literal]

@@ -29,16 +29,19 @@ from sempre.analysis.model import Stratum
 from sempre.data import dataclass
 from sempre.kernel.capacity import CapacityError
 from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, how_many
-from sempre.maintain.planning import change_pivots, pivot_relation, pivots
+from sempre.maintain.planning import change_pivots, nested_changes, pivot_relation, pivots
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.seminaive import Fixpoint
 from sempre.maintain.states import LowerStrata, ViewDict, read_ranks
 from sempre.maintain.strategy import Outcome, Work, as_update, nonempty
 from sempre.maintain.update import Job, StratumUpdate, heads, own_views
-from sempre.plan.backend import Backend, Counted, Rows, Tally, Version
+from sempre.plan.backend import Backend, Counted, Reranked, Rows, Tally, Version
 from sempre.plan.ops import HEAD, RANKED, Read
 
 Tallies = dict[str, Tally]
+
+# Ranks of one round and of the next lie so far apart: what is raised by a little stays below what it derives.
+GAP = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class FoundRanks:
     tight: tuple[Counted, ...] = ()
 
     def later(self, top: int, fronts: Sequence[tuple[int, Rows]], tight: Sequence[Counted]) -> FoundRanks:
-        ranked = ((top + round_, rows) for round_, rows in fronts if len(rows))
+        ranked = (((top + round_) * GAP, rows) for round_, rows in fronts if len(rows))
         return FoundRanks((*self.ranked, *ranked), (*self.tight, *(counted for counted in tight if len(counted))))
 
 
@@ -131,7 +134,7 @@ class Ranks:
             return replace(self, found=found, top=top)
         ranks, numbers = dict(self.ranks), dict(self.tight)
         for name, rounds in fronts.items():
-            new = backend.total(name, [backend.times(rows, self.top + round_) for round_, rows in rounds])
+            new = backend.total(name, [backend.times(rows, (self.top + round_) * GAP) for round_, rows in rounds])
             ranks[name] = ranks[name].adding(new)
             numbers[name] = numbers[name].adding(backend.total(name, tight[name]))
         return replace(self, ranks=ranks, tight=numbers, top=top)
@@ -175,7 +178,9 @@ class Ranked:
                 memory = Ranks(ranks, tight, {}, memory.top, memory.exact)
                 nonrecursive, recursive, removed = update.lost(memory.ranks)
             memory = _without_lost(update, memory, (nonrecursive, recursive), removed)
-        back = {name: _derivable(update, name) for name in stratum.relations if len(update.dead[name])}
+        back: dict[str, Rows] = {}
+        if update.counted_back:
+            back = {name: _derivable(update, name) for name in stratum.relations if len(update.dead[name])}
         memory = _with_gained(update, memory)
         update.insert(gained, back)
         return update.outcome(memory.later(update.backend, update.fronts, update.supports))
@@ -227,10 +232,45 @@ def _without_lost(
         parts = [*heads(lost, name), *([removed[name]] if name in removed else [])]
         if parts:
             suspects[name] = backend.union(parts)
+    settled = _rerank(update, memory.ranks, tight, suspects)
+    if settled is not None:
+        ranks = {name: numbers.adding(settled.ranks[name]) for name, numbers in memory.ranks.items()}
+        tight = {name: numbers.adding(settled.tight[name]) for name, numbers in tight.items()}
+        return replace(memory, ranks=ranks, tight=tight, top=max(memory.top, settled.highest // GAP))
     _delete(update, memory.ranks, tight, suspects)
     ranks = {name: numbers.adding(_of_dead(update, name, numbers)) for name, numbers in memory.ranks.items()}
     tight = {name: numbers.adding(_of_dead(update, name, numbers)) for name, numbers in tight.items()}
     return replace(memory, ranks=ranks, tight=tight)
+
+
+def _rerank(
+    update: StratumUpdate, ranks: Mapping[str, Tally], tight: Mapping[str, Tally], suspects: Mapping[str, Rows]
+) -> Reranked | None:
+    """Take out what is not derived any more and give another rank to what is, fact by fact; None if that cannot be."""
+    stratum, below = update.stratum, update.below
+    if any(nested_changes(rule, below.changed) for rule in stratum.recursive):
+        return None  # what both states below have is not all that an instance depends on
+    own = {name: update.backend.view(version) for name, version in update.old.items()}
+    compared = own_views(update, below.compared(update.orders, gained=False), own)
+    # From the head, plans read what is here: that is to be what both states have.
+    both = dict(compared)
+    both.update({(name, Read.HERE): view for (name, read), view in compared.items() if read is Read.BOTH})
+    settled = update.backend.rerank(
+        suspects,
+        (
+            [update.plan(rule, pivot) for rule in stratum.recursive for pivot in pivots(rule, stratum.relations)],
+            compared,
+        ),
+        ([update.plan(rule, HEAD) for rule in stratum.recursive], both),
+        ([update.plan(rule, HEAD) for rule in stratum.nonrecursive], below.standing(update.orders)),
+        update.old,
+        {name: update.work.explicit[name] for name in stratum.relations},
+        ranks,
+        tight,
+    )
+    if settled is not None:
+        update.take_out(settled.gone, settled.touched)
+    return settled
 
 
 def _of_dead(update: StratumUpdate, name: str, numbers: Tally) -> Counted:

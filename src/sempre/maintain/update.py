@@ -44,6 +44,8 @@ class StratumUpdate:
         self.below = LowerStrata(work, stratum)
         self.rec: dict[str, Tally] | None = None
         self.supports: dict[str, list[Counted]] | None = None
+        # Whether dead facts that come back have been counted as a whole, so that insertion must not count them.
+        self.counted_back = True
         self.rounds = 0
         jobs = [(rule, pivot) for rule in stratum.recursive for pivot in pivots(rule, stratum.relations)]
         changes = [(rule, pivot) for rule in stratum.recursive for pivot in change_pivots(rule, self.below.changed)]
@@ -138,6 +140,14 @@ class StratumUpdate:
             read_step(views, name, before, self.backend.view(self.old[name], without=self.dead[name]), only)
         return views
 
+    def take_out(self, gone: Mapping[str, Rows], touched: int) -> None:
+        """Take out facts that are known not to come back unless what is new below derives them."""
+        self.rounds += 1
+        self.work.on_round(self.rounds, touched)
+        self.counted_back = False
+        for name, rows in gone.items():
+            self.dead[name] = self.dead[name].adding(rows)
+
     # ------------------------------------------------------------------------------------------------ inserting
 
     def insert(self, gained: Mapping[str, Counted], again: Mapping[str, Rows]) -> None:
@@ -151,9 +161,8 @@ class StratumUpdate:
             if name in newly and self.rec is not None:
                 self.rec[name] = self.rec[name].adding(newly[name])
             if name in newly and self.supports is not None:
-                # Dead facts are counted as a whole where they come back.
                 fresh = backend.excluded(newly[name], left[name])
-                self.supports[name].append(backend.excluded(fresh, self.dead[name]))
+                self.supports[name].append(backend.excluded(fresh, self.dead[name]) if self.counted_back else fresh)
             parts += [backend.difference(rows, left[name]) for rows in heads((gained, newly), name)]
             if name in work.explicit_changes:
                 parts.append(backend.difference(work.explicit_changes[name].plus, left[name]))

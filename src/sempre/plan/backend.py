@@ -213,6 +213,35 @@ class WalkOf(Protocol[RowsT_co, CountedT_co]):
         ...
 
 
+class RerankedOf(Protocol[RowsT_co, CountedT_co]):
+    """What `Algebra.rerank` found, for every relation of the stratum."""
+
+    @property
+    def gone(self) -> Mapping[str, RowsT_co]:
+        """The facts that nothing derives any more."""
+        ...
+
+    @property
+    def ranks(self) -> Mapping[str, CountedT_co]:
+        """By how much ranks change; to zero, for facts that are gone."""
+        ...
+
+    @property
+    def tight(self) -> Mapping[str, CountedT_co]:
+        """By how much numbers of tight instances change; to zero, for facts that are gone."""
+        ...
+
+    @property
+    def highest(self) -> int:
+        """The highest rank of a fact that was looked at."""
+        ...
+
+    @property
+    def touched(self) -> int:
+        """How many facts were looked at."""
+        ...
+
+
 class OrderingOf(Protocol[RowsT]):
     """Rows sorted by a column within groups. Immutable."""
 
@@ -469,6 +498,25 @@ class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
         """
         ...
 
+    def rerank(
+        self,
+        front: Mapping[str, RowsT],
+        forward: tuple[Sequence[ExecutableT], Mapping[tuple[str, Read], ViewT | TallyT]],
+        backward: tuple[Sequence[ExecutableT], Mapping[tuple[str, Read], ViewT | TallyT]],
+        grounding: tuple[Sequence[ExecutableT], Mapping[tuple[str, Read], ViewT | TallyT]],
+        present: Mapping[str, VersionT],
+        explicit: Mapping[str, VersionT],
+        ranks: Mapping[str, TallyT],
+        tight: Mapping[str, TallyT],
+    ) -> RerankedOf[RowsT, CountedT] | None:
+        """Which facts go when those of the front lost tight instances, and what ranks the others get; or None.
+
+        Plans with what they read: delta plans with a pivot in the stratum (`forward`), plans from the head of the
+        recursive rules (`backward`) and of the others (`grounding`). `present` is every relation of the stratum.
+        Misuse: `forward` and `backward` must find the same instances, and `tight` must have counted these alone.
+        """
+        ...
+
     # ----------------------------------------------------------------------------------------------------- sets
 
     def union(self, sets: Sequence[RowsT]) -> RowsT:
@@ -619,6 +667,7 @@ View: TypeAlias = ViewOf[Version]
 Counted: TypeAlias = CountedOf[Rows]
 Tally: TypeAlias = TallyOf[Counted]
 Walk: TypeAlias = WalkOf[Rows, Counted]
+Reranked: TypeAlias = RerankedOf[Rows, Counted]
 Ordering: TypeAlias = OrderingOf[Rows]
 Chain: TypeAlias = ChainOf[Rows, Version, View, Counted]
 Views: TypeAlias = Mapping[tuple[str, Read], View | Tally]

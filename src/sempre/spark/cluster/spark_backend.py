@@ -282,6 +282,19 @@ class SparkBackend:
     ) -> None:
         """None: one row at a time is not for DataFrames."""
 
+    def rerank(
+        self,
+        front: Mapping[str, Table],
+        forward: tuple[Sequence[FramePlan], Views],
+        backward: tuple[Sequence[FramePlan], Views],
+        grounding: tuple[Sequence[FramePlan], Views],
+        present: Mapping[str, Version],
+        explicit: Mapping[str, Version],
+        ranks: Mapping[str, FrameTally],
+        tight: Mapping[str, FrameTally],
+    ) -> None:
+        """None, as for `walk`."""
+
     # ----------------------------------------------------------------------------------------------------- sets
 
     def union(self, sets: Sequence[Table]) -> Table:

@@ -1,0 +1,220 @@
+"""Plans as code for the kernel's settler: what becomes of facts that lost support.
+
+Like `walk`, but a rule may have several atoms of the stratum: nothing is added, so all of its facts are in the old
+version, and which of them are out is known to the settler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sempre.backends.pipeline import Views, view_of
+from sempre.backends.walk_code import NotWalkable, WalkWriter, front_of, is_plain, is_walkable_step, place_of, table_of
+from sempre.kernel import compiled
+from sempre.kernel.layout import Column, Packing
+from sempre.kernel.tally import Counted, Tally
+from sempre.kernel.trace import RowSet, TraceView
+from sempre.kernel.values import Values
+from sempre.plan.ops import Either, Plan, Probe, Read, Step
+
+# Instructions of kernel/settler.py, which is imported only once it is loaded.
+OWN, EITHER = 6, 7
+FORWARD, BACKWARD, GROUNDING = range(3)
+DONE, OUT = 0, 2
+KEY, RELATION, RANK, NUMBER, STATE, _, OLD_RANK, OLD_NUMBER = range(8)
+# Sizes that a table has at first, in bits: it grows, but not while one fact is followed. How much work may be done, for
+# each fact of the stratum and anyway.
+TABLE_BITS = (14, 20)
+WORK_SHARE = 1.0
+WORK_ANYWAY = 1 << 20
+# A front of more facts than these is for arrays: they take a fact in less time, if there are many.
+FRONT = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """What became of facts that lost support: see `RerankedOf`."""
+
+    gone: dict[str, RowSet]
+    ranks: dict[str, Counted]
+    tight: dict[str, Counted]
+    highest: int
+    touched: int
+
+
+def is_rerankable(plan: Plan) -> bool:
+    """Whether the shape of a plan is one that the settler can follow."""
+    if not plan.steps:
+        return False
+    first, *rest = plan.steps
+    plain = isinstance(first, Probe) and first.read is Read.ONLY and all(map(is_plain, plan.head))
+    return plain and all(map(_followed, rest))
+
+
+def _followed(step: Step) -> bool:
+    if isinstance(step, Either):
+        return all(isinstance(way[0], Probe) and all(map(_followed, way)) for way in step.options)
+    return isinstance(step, Probe) or is_walkable_step(step, frozenset())
+
+
+@dataclass(slots=True)
+class Settling(WalkWriter):
+    """Code for the settler."""
+
+    own: Mapping[str, tuple[int, Packing]] = field(default_factory=dict)  # the number of a relation, and its keys
+    before: list[int] = field(default_factory=list)
+    bodies: int = 0
+    most_bodies: int = 0
+
+    def plan_of(self, plan: Plan, views: Views, task: int) -> tuple[int, int, int, int]:
+        """Write one plan; returns where it starts, its task, and how many lookups in the stratum it makes."""
+        self.views, self.slots, self.bodies = views, {}, 0
+        first = len(self.starts)
+        scan, *rest = plan.steps
+        assert isinstance(scan, Probe)
+        self.scan(scan, self.own[scan.relation][1])
+        self._rest(plan, rest)
+        self.most_slots = max(self.most_slots, len(self.slots))
+        self.most_bodies = max(self.most_bodies, self.bodies)
+        return self.own[scan.relation][0], first, task, self.bodies
+
+    def emit(self, *numbers: int) -> None:
+        self.before.append(len(self.starts) - 1)
+        WalkWriter.emit(self, *numbers)
+
+    def step(self, step: Step) -> None:
+        if isinstance(step, Probe) and step.relation in self.own:
+            self.own_probe(step)
+        else:
+            WalkWriter.step(self, step)
+
+    def _rest(self, plan: Plan, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Either):
+                self.either(plan, step)
+                return
+            self.step(step)
+        self.result(plan, *self.own[plan.relation])
+
+    def own_probe(self, step: Probe) -> None:
+        """A lookup in a relation of the stratum; the settler has to know which fact it finds."""
+        number, own = self.own[step.relation]
+        source, layout = self.source(view_of(self.views, (step.relation, Read.HERE)), step.order)
+        columns: list[int] = []
+        for column in own.order:
+            shift, mask, _ = place_of(layout, column)
+            columns += [shift, mask, place_of(own, column)[0]]
+        self.emit(
+            OWN, source, self.prefix(step, layout)[0], number, step.read is Read.BOTH, self.bodies, len(own.order),
+            *columns, *self.prefix(step, layout)[1:], *self.binds(step, layout),
+        )  # fmt: skip
+        self.bodies += 1
+
+    def either(self, plan: Plan, step: Either) -> None:
+        """Ways to go on, each with a lookup first that can be counted."""
+        here, at = len(self.starts), len(self.code) + 2
+        self.emit(EITHER, len(step.options), *[0] * (4 * len(step.options)))
+        bodies = self.bodies
+        for option in step.options:
+            first, begin = len(self.starts), len(self.code)
+            self.bodies = bodies
+            self._rest(plan, option)
+            self.before[first] = here
+            code = self.code
+            skipped = 3 if code[begin] != OWN else 7 + 3 * code[begin + 6]
+            code[at : at + 4] = [first, code[begin + 1], code[begin + 2], begin + skipped]
+            at += 4
+
+
+def rerank(
+    front: Mapping[str, RowSet],
+    plans: Sequence[tuple[Plan, Views, int]],
+    present: Mapping[str, TraceView],
+    explicit: Mapping[str, TraceView],
+    numbers: tuple[Mapping[str, Tally], Mapping[str, Tally]],
+    values: Values,
+) -> Reranked | None:
+    """Settle the facts of the front and all that rests on them, or None where that cannot be done now.
+
+    `plans` have the views that they read and their task each; `numbers` are ranks, and numbers of tight instances.
+    """
+    settler = compiled.settler()
+    if settler is None or sum(map(len, front.values())) > FRONT:
+        return None
+    relations = list(present)
+    try:
+        writer = Settling(values, {})
+        shown = [writer.source(view, view.parts[0][0].own)[1] for view in present.values()]
+        targets = dict(zip(relations, shown, strict=True))
+        writer.own = {name: (number, targets[name]) for number, name in enumerate(relations)}
+        rows = [writer.plan_of(plan, views, task) for plan, views, task in plans]
+        given = [_given(writer, explicit[name], targets[name]) for name in relations]
+        tallies, spans = _numbers(relations, targets, numbers)
+        keys, owners = front_of(front, relations, targets)
+    except NotWalkable:
+        return None
+    budget = WORK_ANYWAY + int(WORK_SHARE * sum(map(len, present.values())))
+    for bits in TABLE_BITS:
+        status, facts, work = settler.settle(
+            keys, owners, table_of(rows, 4), np.array(writer.starts, np.int64), np.array(writer.before, np.int64),
+            np.array(writer.code, np.int64), table_of(writer.sources, 2), table_of(writer.parts, 4),
+            table_of(writer.runs, 4), np.array(given, np.int64), tallies, spans,
+            writer.most_slots, writer.most_bodies, bits, budget,
+        )  # fmt: skip
+        if status == DONE:
+            return _told(facts, relations, targets)
+        if work > budget:
+            break
+    return None
+
+
+def _given(writer: WalkWriter, view: TraceView, layout: Packing) -> int:
+    """Explicit facts as a source; their keys must be those of the relation."""
+    if not len(view):
+        writer.sources.append((0, 0))
+        return len(writer.sources) - 1
+    source, own = writer.source(view, view.parts[0][0].own)
+    if own is not layout:
+        raise NotWalkable
+    return source
+
+
+def _numbers(
+    relations: Sequence[str],
+    targets: Mapping[str, Packing],
+    numbers: tuple[Mapping[str, Tally], Mapping[str, Tally]],
+) -> tuple[Column, Column]:
+    """Where ranks and numbers are, and which of them are those of each relation."""
+    places: list[tuple[int, ...]] = []
+    spans: list[tuple[int, ...]] = []
+    for name in relations:
+        span: list[int] = []
+        for tallies in numbers:
+            if tallies[name].packing is not targets[name]:
+                raise NotWalkable
+            span.append(len(places))
+            places += tallies[name].places()
+            span.append(len(places))
+        spans.append(tuple(span))
+    return table_of(places, 6), table_of(spans, 4)
+
+
+def _told(facts: Column, relations: Sequence[str], targets: Mapping[str, Packing]) -> Reranked:
+    """What became of the facts that were touched."""
+    gone: dict[str, RowSet] = {}
+    ranks: dict[str, Counted] = {}
+    tight: dict[str, Counted] = {}
+    facts = facts[np.argsort(facts[:, KEY])]
+    out = facts[:, STATE] == OUT
+    facts[out, RANK] = facts[out, NUMBER] = 0
+    for number, name in enumerate(relations):
+        mine = facts[:, RELATION] == number
+        layout = targets[name]
+        gone[name] = RowSet(layout, facts[mine & out, KEY])
+        for differences, now, before in ((ranks, RANK, OLD_RANK), (tight, NUMBER, OLD_NUMBER)):
+            other = mine & (facts[:, now] != facts[:, before])
+            differences[name] = Counted(layout, facts[other, KEY], facts[other, now] - facts[other, before])
+    return Reranked(gone, ranks, tight, int(facts[:, RANK].max(initial=0)), len(facts))
