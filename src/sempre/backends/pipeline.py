@@ -643,12 +643,15 @@ def _absent(step: Absent, values: Values, piece_rows: int, carried: frozenset[st
 def _reduce(step: Reduce, values: Values, piece_rows: int, carried: frozenset[str]) -> Runner:
     literal = step.literal
     live, result = step.live | carried, literal.result.name
+    shared = [var.name for var in literal.shared]
     here = _Nested(literal, step.steps, values, piece_rows, carried)
     there = _Nested(literal, step.steps_there, values, piece_rows, carried) if step.steps_there else None
 
     def results(nested: _Nested, rows: Bindings, views: Views) -> tuple[join.Mask, Column]:
-        groups, terms = nested.solutions(rows, views, literal.expr)
-        return reduce.by_group(literal.kind, literal.operand.value, groups, terms, rows.size)
+        once, places = _once(rows, shared)
+        groups, terms = nested.solutions(once, views, literal.expr)
+        found, column = reduce.by_group(literal.kind, literal.operand.value, groups, terms, once.size)
+        return found[places], column[places]
 
     def fold(rows: Bindings, views: Views) -> Bindings:
         found, column = results(here, rows, views)
@@ -688,6 +691,22 @@ def _lower(step: LowerRank, values: Values, live: frozenset[str]) -> Runner:
         return rows.keep(_ranks(step.atom, values, rows, views) < rows.columns[step.than.name], live)
 
     return lower
+
+
+def _once(rows: Bindings, names: Sequence[str]) -> tuple[Bindings, join.Rows]:
+    """One row for every combination of these columns, and for each row which of them has its own."""
+    places = np.zeros(rows.size, np.intp)
+    if not names:
+        return Bindings(1, {}, rows.fields), places
+    columns = [rows.columns[name] for name in names]
+    order = np.lexsort(columns)
+    fresh = np.zeros(rows.size, np.bool_)
+    for column in columns:
+        ordered = column[order]
+        fresh[1:] |= ordered[1:] != ordered[:-1]
+    places[order] = fresh.cumsum()
+    fresh[0] = True
+    return rows.take(order[fresh], frozenset(names)), places
 
 
 def _distinct(rows: Bindings, views: Views) -> Bindings:
