@@ -74,6 +74,26 @@ def andersen() -> dict[str, Pairs]:
     }
 
 
+def cspa() -> dict[str, Pairs]:
+    """200 clusters of 60 variables, 12,000 assignments and 16,000 dereferences; 1.4 million results."""
+    clusters, variables = 200, 60
+    rng = np.random.default_rng(5)
+
+    def pairs(number: int) -> Pairs:
+        cluster = rng.integers(0, clusters, 2 * number)
+        ends = cluster[:, None] * variables + rng.integers(0, variables, (2 * number, 2))
+        return rng.permutation(np.unique(ends, axis=0))[:number]
+
+    return {"assign": pairs(12_000), "dereference": pairs(16_000)}
+
+
+def hub() -> dict[str, Pairs]:
+    """A hub with 200,000 spokes, there and back; it has no triangle."""
+    spokes = np.arange(1, 200_001)
+    center = np.zeros_like(spokes)
+    return {"edge": np.concatenate([np.column_stack([center, spokes]), np.column_stack([spokes, center])])}
+
+
 def owl() -> dict[str, Pairs]:
     """Individuals in a hierarchy of classes, related by a few hundred properties; about a million triples follow."""
     rng = np.random.default_rng(3)
@@ -119,6 +139,8 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Pairs]]] = {
     "closure": closure,
     "andersen": andersen,
     "same_generation": same_generation,
+    "cspa": cspa,
+    "hub": hub,
     "chain": chain,
 }
 # Only for updates.

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 DATA = ROOT / "build" / "benchmarks"
 # Programs on real data, by their places in the folder `--shared`.
 SHARED = {"el": ("programs/el.dl", "data/galen"), "text": ("programs/text.dl", "data/crdt")}
-HEADINGS = ("benchmark", "facts in", "results", "seconds", "facts/s", "peak MiB", "rounds")
+HEADINGS = ("benchmark", "facts in", "results", "seconds", "processor", "facts/s", "peak MiB", "rounds")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Result:
     facts: int
     results: int
     seconds: float
+    processor: float
     peak: int
     rounds: int
 
@@ -48,6 +50,7 @@ class Result:
             f"{self.facts:,}",
             f"{self.results:,}",
             f"{self.seconds:.2f}",
+            f"{self.processor:.2f}",
             f"{rate:,.0f}",
             f"{self.peak / 2**20:,.0f}",
             f"{self.rounds:,}",
@@ -74,7 +77,7 @@ def measure(benchmark: Benchmark, repeat: int, options: list[str]) -> Result:
     best = min(epochs, key=lambda epoch: float(epoch["seconds"]))
     facts = sum(path.read_bytes().count(b"\n") for path in benchmark.facts.glob("*.facts"))
     results = sum(best["added"].get(name, 0) for name in _shown(benchmark.program))
-    return Result(benchmark.name, facts, results, best["seconds"], best["peak_rss"], best["rounds"])
+    return Result(benchmark.name, facts, results, best["seconds"], best["processor"], best["peak_rss"], best["rounds"])
 
 
 def _shown(program: Path) -> set[str]:
@@ -89,8 +92,12 @@ def _run_once(benchmark: Benchmark, options: list[str]) -> dict[str, Any]:
         report = Path(scratch) / "report.json"
         command = [sys.executable, "-m", "sempre.cli", "run", str(benchmark.program), "-F", str(benchmark.facts)]
         command += ["-D", scratch, "--on", "local", "--report", str(report), *options]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         epoch: dict[str, Any] = json.loads(report.read_text("utf-8"))["epochs"][0]
+        # Of the whole process, reading and start included.
+        epoch["processor"] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return epoch
 
 

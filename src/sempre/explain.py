@@ -52,6 +52,9 @@ class NoStatistics:
     def distinct(self, relation: str, column: int) -> int:
         return 1 << 8
 
+    def crowd(self, relation: str, column: int) -> float:
+        return 1 << 8
+
 
 def plans(program: CheckedProgram) -> str:
     """Every plan of the program, as it would be made before any data is known."""
@@ -153,7 +156,7 @@ def step_lines(step: Step, program: CheckedProgram) -> list[str]:
         return ["keep each binding once"]
     if isinstance(step, Either):
         options = [[f"  {line}" for inner in steps for line in step_lines(inner, program)] for steps in step.options]
-        return ["whichever finds less first:", *options[0], "or", *options[1]]
+        return ["whichever finds least first:", *options[0], *(line for each in options[1:] for line in ("or", *each))]
     nested = [f"  {line}" for inner in step.steps for line in step_lines(inner, program)]
     if isinstance(step, Absent):
         return ["keep where there is no", *nested]

@@ -55,6 +55,8 @@ class Limits:
     replan_bits: int = 3
     # A relation with fewer rows than this is looked up without asking what another lookup would find.
     choice_rows: int = 64
+    # Where a lookup may find so many rows and another atom has a say in what it binds, every row asks both.
+    crowd_rows: int = 16
     # Rows that the number of distinct values of a column is estimated from.
     sample_rows: int = 4096
     # After this many rounds, deltas of at most this many rows are followed row by row where that is possible.

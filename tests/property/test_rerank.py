@@ -14,7 +14,8 @@ from sempre.backends import rerank as reranks
 from sempre.kernel import compiled
 from sempre.lang.parser import parse
 from sempre.maintain import ranked
-from tests.engine import check_epochs
+from tests.engine import UNHURRIED, check_epochs
+from tests.property.cycles import cyclic_case
 from tests.property.programs import random_case
 
 pytestmark = pytest.mark.oracle
@@ -179,3 +180,12 @@ def test_a_planted_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -
     compiled.load(wait=True)
     DEFECTS[name](monkeypatch)
     assert differences() > 0
+
+
+def test_rows_that_choose_a_lookup_are_settled_too(settled: list[Any]) -> None:
+    """Rules with circles: the choice of a lookup stands in the middle of a plan, and steps follow it."""
+    limits = replace(UNHURRIED, crowd_rows=0, choice_rows=0)
+    for seed in range(CASES):
+        case = cyclic_case(random.Random(f"settled/{seed}"))
+        check_epochs(case.program, [(case.facts, {}), *case.updates], "ranked", limits=limits)
+    assert sum(found is not None for found in settled) > 5

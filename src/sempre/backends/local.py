@@ -10,23 +10,26 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from dataclasses import field
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
 from sempre.backends import head_groups
 from sempre.backends.ordering import Ordering
-from sempre.backends.pipeline import Bindings, Pipeline, Scan, Views, compute, view_of
+from sempre.backends.pipeline import Bindings, Gather, Pipeline, Scan, Views, compute, view_of
 from sempre.backends.rerank import BACKWARD, FORWARD, GROUNDING, Reranked, is_rerankable, rerank
 from sempre.backends.walk_code import WalkResult, is_walkable, walk
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
-from sempre.kernel import compiled, join
+from sempre.kernel import compiled, gather, join
 from sempre.kernel.chains import Chain, digest
 from sempre.kernel.functors import Fault
+from sempre.kernel.gather import NO_WEIGHTS
 from sempre.kernel.layout import (
     EMPTY,
     GROWTH_BITS,
@@ -63,6 +66,11 @@ from sempre.plan.domains import domains
 from sempre.plan.faults import located
 from sempre.plan.ops import Distinct, Either, Neighbors, Plan, Probe, Step
 
+# Where facts are found this many times on average, repetitions are added up before anything is sorted; where they are
+# not, that is tried again after so many times.
+REPEATING = 3
+REPEAT_AGAIN = 16
+
 
 @dataclass(slots=True)
 class CompiledPlan:
@@ -72,6 +80,7 @@ class CompiledPlan:
     scan: Scan | None
     pipeline: Pipeline
     multiplies: bool  # whether a row may stand for several instances, so that it needs a weight to count them
+    repeats: _Repeats = field(default_factory=lambda: _Repeats())
     _walkable: tuple[frozenset[str], bool] | None = None
     _rerankable: bool | None = None
 
@@ -300,57 +309,26 @@ class LocalBackend:
 
     def derive(self, relation: str, plans: Sequence[CompiledPlan], views: Views, known: TraceView | Trace) -> RowSet:
         """The distinct facts that the plans derive and that are not known yet."""
-        parts: list[tuple[Packing, Keys]] = []
-        target = self._target(relation, known)
-
-        def sink_for(plan: Plan) -> Callable[[Bindings], None]:
-            def sink(rows: Bindings) -> None:
-                layout, keys = self._head(plan, rows, target)
-                keys = join.distinct(keys)
-                found = known.contains(RowSet(layout, keys)) if len(known) else None
-                if found is not None and found.any():
-                    keys = keys[~found]
-                if keys.size:
-                    parts.append((layout, keys))
-
-            return sink
-
+        found = _Found(self._target(relation, known), known, counts=False)
         for prepared in plans:
-            self._run(prepared, views, sink_for(prepared.plan), counted=False)
+            self._run(prepared, views, _Heads(self, prepared, found), counted=False)
+        parts = found.finished()
         if not parts:
-            return RowSet(target, np.empty(0, target.dtype))
-        return self.union([RowSet(layout, keys) for layout, keys in parts])
+            return RowSet(found.target, np.empty(0, found.target.dtype))
+        return self.union([part.rows() for part in parts])
 
     def supports(self, relation: str, plans: Sequence[CompiledPlan], views: Views, known: TraceView | Trace) -> Counted:
         """The facts that the plans derive and that are not known yet, with how many instances derive each."""
-        parts: list[Counted] = []
-        target = self._target(relation, known)
-
-        def sink_for(plan: Plan) -> Callable[[Bindings], None]:
-            def sink(rows: Bindings) -> None:
-                layout, keys = self._head(plan, rows, target)
-                if rows.weights is None:
-                    keys, weights = join.tally(keys)
-                else:
-                    keys, weights = join.consolidate(keys, rows.weights)
-                found = known.contains(RowSet(layout, keys)) if len(known) else None
-                if found is not None and found.any():
-                    keys, weights = keys[~found], weights[~found]
-                if keys.size:
-                    parts.append(Counted(layout, keys, weights))
-
-            return sink
-
+        found = _Found(self._target(relation, known), known, counts=True)
         for prepared in plans:
-            self._run(prepared, views, sink_for(prepared.plan), counted=prepared.multiplies)
+            self._run(prepared, views, _Heads(self, prepared, found), counted=prepared.multiplies)
+        parts = found.finished()
         if not parts:
-            return Counted(target, np.empty(0, target.dtype), np.empty(0, np.int64))
+            return Counted(found.target, np.empty(0, found.target.dtype), np.empty(0, np.int64))
         layout = common_packing([part.packing for part in parts])
         if len(parts) == 1:
             return parts[0].narrowed()
-        keys = np.concatenate([part.repacked(layout).keys for part in parts])
-        weights = np.concatenate([part.weights for part in parts])
-        return Counted(layout, *join.summed(keys, weights, layout.bits)).narrowed()
+        return Counted(layout, *_summed(parts, layout)).narrowed()
 
     def count(self, relation: str, plans: Sequence[CompiledPlan], views: Views) -> Counted:
         """The facts that the plans derive, with the number of instances that derive each."""
@@ -578,10 +556,14 @@ class LocalBackend:
         for _ in self._pool.map(lambda rows: prepared.pipeline.run(rows, views, sink), slices):
             self._look()
 
+    def saw(self, instances: int) -> None:
+        """Count instances that plans found."""
+        with self._counting:
+            self.instances += instances
+
     def _head(self, plan: Plan, rows: Bindings, target: Packing) -> tuple[Packing, Keys]:
         """The keys of the facts that full rows stand for, in `target` if they fit, else in a wider packing."""
-        with self._counting:
-            self.instances += rows.size
+        self.saw(rows.size)
         columns = [compute(self.values, arg, rows) for arg in plan.head]
         if not all(
             _fits(arg, rows, field, column)
@@ -591,6 +573,112 @@ class LocalBackend:
         keys = target.pack(columns, rows.size)
         # A relation with one column packs to the column itself, which others may hold.
         return target, keys.copy() if any(keys is column for column in columns) else keys
+
+
+def _summed(parts: list[Counted], layout: Packing) -> tuple[Keys, join.Weights]:
+    """The keys of all parts with the sums of their numbers; takes the parts away, which saves memory."""
+    spare = 63 - layout.bits
+    if not layout.narrow or any(int(part.weights.max()) >> max(spare, 0) for part in parts):
+        keys = np.concatenate([part.repacked(layout).keys for part in parts])
+        return join.consolidate(keys, np.concatenate([part.weights for part in parts]))
+    both = np.empty(sum(map(len, parts)), np.int64)
+    end = both.size
+    while parts:
+        part = parts.pop()
+        words = both[end - len(part) : end]
+        np.left_shift(part.repacked(layout).keys, spare, out=words)
+        words |= part.weights
+        end -= len(part)
+    return join.totals(both, spare)
+
+
+class _Found:
+    """Facts that are not known yet, in parts in which each occurs once; `counts` their instances or not.
+
+    Keys that come one by one are put into buckets first, one for each thread.
+    """
+
+    def __init__(self, target: Packing, known: TraceView | Trace, counts: bool) -> None:
+        self.target = target
+        self.counts = counts
+        self._known = known
+        self._parts: list[Counted] = []
+        self._buckets: dict[int, gather.Bucket] = {}
+
+    def bucket(self) -> gather.Bucket:
+        """That of this thread."""
+        thread = threading.get_ident()
+        if thread not in self._buckets:
+            hand_on = partial(self.add, self.target)
+            self._buckets[thread] = gather.Bucket(self.target.bits, self.counts, hand_on)
+        return self._buckets[thread]
+
+    def add(self, layout: Packing, keys: Keys, weights: join.Weights) -> None:
+        """Keep those of some sorted keys that are not known."""
+        found = self._known.contains(RowSet(layout, keys)) if len(self._known) else None
+        if found is not None and found.any():
+            keys = keys[~found]
+            weights = weights[~found] if self.counts else weights
+        if keys.size:
+            self._parts.append(Counted(layout, keys, weights).narrowed())
+
+    def finished(self) -> list[Counted]:
+        for bucket in self._buckets.values():
+            bucket.empty()
+        return self._parts
+
+
+class _Heads(Gather):
+    """Collects what one plan finds."""
+
+    def __init__(self, backend: LocalBackend, prepared: CompiledPlan, found: _Found) -> None:
+        super().__init__(prepared.plan.head, found.target)
+        self._backend = backend
+        self._prepared = prepared
+        self._found = found
+
+    def __call__(self, rows: Bindings) -> None:
+        layout, keys = self._backend._head(self._prepared.plan, rows, self.target)
+        if not self._found.counts:
+            self._found.add(layout, join.distinct(keys), NO_WEIGHTS)
+        elif rows.weights is None:
+            self._found.add(layout, *join.tally(keys))
+        else:
+            self._found.add(layout, *join.consolidate(keys, rows.weights))
+
+    def keep(self, loops: Any, found: gather.Join) -> Iterator[None]:
+        total = int(found.ends.sum()) - int(found.begins.sum())
+        self._backend.saw(total)
+        bucket = self._found.bucket()
+        if not self._prepared.repeats.likely() and bucket.holds(found.weights):
+            bucket.pour(loops, found)
+            yield
+            return
+        kept = 0
+        for keys, counts in gather.gathered(loops, found):
+            bucket.add(keys, counts)
+            kept += keys.size
+            yield
+        self._prepared.repeats.saw(total, kept)
+
+
+@dataclass(slots=True)
+class _Repeats:
+    """Whether what a plan finds repeats so much that it pays to look for repetitions before anything else."""
+
+    found: int = 0
+    kept: int = 0
+    left_out: int = 0
+
+    def saw(self, found: int, kept: int) -> None:
+        self.found, self.kept = self.found // 2 + found, self.kept // 2 + kept
+
+    def likely(self) -> bool:
+        if self.kept * REPEATING < self.found or self.left_out == REPEAT_AGAIN or not self.found:
+            self.left_out = 0
+            return True
+        self.left_out += 1
+        return False
 
 
 def unsealed(backend: object) -> LocalBackend:
@@ -623,6 +711,7 @@ class TraceStatistics:
         self.limits = limits
         self._state = state
         self._distinct: dict[tuple[str, int], int] = {}
+        self._crowds: dict[tuple[str, int], float] = {}
 
     def size(self, relation: str) -> int:
         return len(self._state[relation])
@@ -633,17 +722,41 @@ class TraceStatistics:
             self._distinct[key] = _distinct_values(self._state[relation], column, self.limits.sample_rows)
         return self._distinct[key]
 
+    def crowd(self, relation: str, column: int) -> float:
+        key = (relation, column)
+        if key not in self._crowds:
+            self._crowds[key] = _crowd(self._state[relation], column, self.limits.sample_rows)
+        return self._crowds[key]
+
+
+def _largest(trace: Trace) -> Keys:
+    runs = trace.orders[trace.own]
+    return max(runs, key=lambda run: run.size).keys if runs else np.empty(0, trace.packing.dtype)
+
 
 def _distinct_values(trace: Trace, column: int, sample_rows: int) -> int:
     """Distinct values of a column: exact for small traces, else the GEE estimate from a sample."""
-    run = max(trace.orders[trace.own], key=lambda run: run.size, default=None)
-    if run is None or not run.size:
+    keys = _largest(trace)
+    if not keys.size:
         return 1
-    step = max(1, run.size // sample_rows)
-    sample = trace.packing.unpack(np.ascontiguousarray(run.keys[::step]), column)
+    step = max(1, keys.size // sample_rows)
+    sample = trace.packing.unpack(np.ascontiguousarray(keys[::step]), column)
     _, counts = join.tally(sample.copy())
     once = int((counts == 1).sum())
-    return max(1, int((run.size / sample.size) ** 0.5 * once) + counts.size - once)
+    return max(1, int((keys.size / sample.size) ** 0.5 * once) + counts.size - once)
+
+
+def _crowd(trace: Trace, column: int, sample_rows: int) -> float:
+    """How many rows share the value that a row has in a column, on average over the rows.
+
+    By the pairs of rows of a random sample that are alike; a sample at even distances would miss them, in sorted rows.
+    """
+    keys = _largest(trace)
+    if keys.size > sample_rows:
+        keys = keys[np.random.default_rng(0).integers(0, keys.size, sample_rows)]
+    _, counts = join.tally(trace.packing.unpack(keys, column).copy())
+    alike = float((counts * (counts - 1)).sum()) / max(keys.size, 1)
+    return 1.0 + alike * (len(trace) / max(keys.size, 1))
 
 
 if TYPE_CHECKING:

@@ -8,13 +8,15 @@ for instances lost); without, rows are a set and multiplicities do not matter.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sempre.analysis.model import Const, Expr, Fold, Kind, Match, Not, Var
-from sempre.kernel import functors, join, reduce
+from sempre.kernel import functors, gather, join, reduce
 from sempre.kernel.layout import Column, Field, Keys, Packing
 from sempre.kernel.run import Run
 from sempre.kernel.tally import Tally
@@ -37,6 +39,8 @@ from sempre.plan.ops import (
 )
 
 Views: TypeAlias = Mapping[tuple[str, Read], TraceView | Tally]  # a tally for `Read.RANK`, a view for all else
+# For each run of an index, where the keys that each row finds in it begin and end.
+Spans: TypeAlias = list[tuple[Run, join.Rows, join.Rows]]
 
 
 def view_of(views: Views, key: tuple[str, Read]) -> TraceView:
@@ -87,6 +91,23 @@ class Bindings:
         return Bindings(stop - start, columns, self.fields, weights)
 
 
+class Gather(ABC):
+    """Where the facts of a plan go: as bindings of all variables, or at once as keys where the arguments are plain."""
+
+    def __init__(self, heads: Sequence[Expr], target: Packing) -> None:
+        plain = tuple(arg for arg in heads if isinstance(arg, Var | Const))
+        self.heads = plain if len(plain) == len(heads) else None
+        self.target = target
+
+    @abstractmethod
+    def __call__(self, rows: Bindings) -> None:
+        """Take the facts that these rows stand for."""
+
+    @abstractmethod
+    def keep(self, loops: Any, found: gather.Join) -> Iterator[None]:
+        """Take the facts whose keys a join makes; stops now and then for others to look at the clock."""
+
+
 Runner: TypeAlias = Callable[[Bindings, Views], "Bindings | list[Bindings]"]
 Sink: TypeAlias = Callable[[Bindings], None]
 
@@ -127,18 +148,27 @@ class Pipeline:
         on_piece: Callable[[], None] | None = None,
     ) -> None:
         self._on_piece = on_piece
-        choice = steps[-1] if steps and isinstance(steps[-1], Either) else None
-        self._runners = [
-            _compile(step, values, piece_rows, carried) for step in (steps if choice is None else steps[:-1])
+        self._runners: list[Runner | _Choice] = [
+            _Choice(step, values, piece_rows, carried, on_piece)
+            if isinstance(step, Either)
+            else _compile(step, values, piece_rows, carried)
+            for step in steps
         ]
-        self._choice = None if choice is None else _Choice(choice, values, piece_rows, carried, on_piece)
 
     def run(self, rows: Bindings, views: Views, sink: Sink, start: int = 0) -> None:
         """Send what the steps make of `rows` to `sink`, from step `start` on."""
         for index in range(start, len(self._runners)):
             if not rows.size:
                 return
-            result = self._runners[index](rows, views)
+            runner = self._runners[index]
+            is_last = index + 1 == len(self._runners)
+            if isinstance(runner, _Choice):
+                onward = sink if is_last else partial(self.run, views=views, sink=sink, start=index + 1)
+                runner.run(rows, views, onward)
+                return
+            if is_last and isinstance(sink, Gather) and self._gather(runner, rows, views, sink):
+                return
+            result = runner(rows, views)
             if isinstance(result, list):
                 for piece in result:
                     if self._on_piece is not None:
@@ -146,10 +176,22 @@ class Pipeline:
                     self.run(piece, views, sink, index)
                 return
             rows = result
-        if rows.size and self._choice is not None:
-            self._choice.run(rows, views, sink)
-        elif rows.size:
+        if rows.size:
             sink(rows)
+
+    def _gather(self, runner: Runner, rows: Bindings, views: Views, sink: Gather) -> bool:
+        """Whether the last step could hand over keys of facts at once."""
+        if sink.heads is None or not isinstance(runner, _ProbeRunner):
+            return False
+        found = runner.gathered(rows, views, sink.heads, sink.target)
+        if found is None:
+            return False
+        loops, joins = found
+        for each in joins:
+            for _ in sink.keep(loops, each):
+                if self._on_piece is not None:
+                    self._on_piece()
+        return True
 
 
 class _Choice:
@@ -201,7 +243,7 @@ def _compile(step: Step, values: Values, piece_rows: int, carried: frozenset[str
         return _rank_of(step, values)
     if isinstance(step, LowerRank):
         return _lower(step, values, live)
-    assert isinstance(step, Reduce), "a choice is the last step of a pipeline"
+    assert isinstance(step, Reduce)
     return _reduce(step, values, piece_rows, carried)
 
 
@@ -249,6 +291,7 @@ class _ProbeRunner:
     def __init__(self, step: Probe, values: Values, piece_rows: int, live: frozenset[str]) -> None:
         self._piece_rows = piece_rows
         self._key = (step.relation, step.read)
+        self._codes = values
         self._order = step.order
         self._lookup = step.lookup
         self._constants = [encode(values, a) if isinstance(a, Const) else 0 for a in step.lookup]
@@ -337,21 +380,13 @@ class _ProbeRunner:
     def _join(
         self, rows: Bindings, trace: Trace, excluded: tuple[ExcludedRows, ...], prefix: list[Column]
     ) -> Bindings | list[Bindings] | None:
-        at: join.Rows | None = None
-        inside = self._inside(rows, trace.fields, prefix)
-        if inside is not None:
-            at = np.flatnonzero(inside)
-            if not at.size:
-                return None
-            prefix = [column.take(at) for column in prefix]
-        layout = trace.packing.reordered(self._order)
-        low, high = layout.bounds(prefix, rows.size if at is None else at.size)
-        spans = [(run, *run.ranges(low, high)) for run in trace.orders[self._order]]
-        total = sum(int(stops.sum()) - int(starts.sum()) for _, starts, stops in spans)
+        at, spans = self._spans(rows, trace, prefix)
+        total = _total(spans)
         if not total:
             return None
         if total > self._piece_rows and rows.size > 1:
             return list(_pieces(rows, at, spans, self._piece_rows))
+        layout = trace.packing.reordered(self._order)
         found_rows, found_keys = _expand(spans)
         if trace.dead is not None:
             excluded = (*excluded, trace.dead)
@@ -360,6 +395,59 @@ class _ProbeRunner:
                 gone = _member_of(other, self._order, found_keys, layout)
                 found_rows, found_keys = found_rows[~gone], found_keys[~gone]
         return self.bind(rows, found_rows if at is None else at.take(found_rows), found_keys, layout)
+
+    def _spans(self, rows: Bindings, trace: Trace, prefix: list[Column]) -> tuple[join.Rows | None, Spans]:
+        """Which rows may find something, if not all, and what they find in every run."""
+        at: join.Rows | None = None
+        inside = self._inside(rows, trace.fields, prefix)
+        if inside is not None:
+            at = np.flatnonzero(inside)
+            if not at.size:
+                return at, []
+            prefix = [column.take(at) for column in prefix]
+        low, high = trace.packing.reordered(self._order).bounds(prefix, rows.size if at is None else at.size)
+        return at, [(run, *run.ranges(low, high)) for run in trace.orders[self._order]]
+
+    def gathered(
+        self, rows: Bindings, views: Views, args: Sequence[Var | Const], target: Packing
+    ) -> tuple[Any, list[gather.Join]] | None:
+        """The compiled loops, and joins that make keys of `args`; None where only bindings will do."""
+        if self._same or not self._binds or not target.narrow:
+            return None
+        parts = [part for part in view_of(views, self._key).parts if part[0].size]
+        if any(trace.dead is not None or excluded or not trace.packing.narrow for trace, excluded in parts):
+            return None
+        prefix, total = self._values(rows), 0
+        found: list[gather.Join] = []
+        for trace, _ in parts:
+            at, spans = self._spans(rows, trace, prefix)
+            recipe = self._recipe(rows, args, target, trace.packing.reordered(self._order))
+            if recipe is None:
+                return None
+            total += _total(spans)
+            weights = rows.weights
+            if at is not None:
+                recipe, weights = recipe.taken(at), None if weights is None else weights.take(at)
+            found += [gather.Join(recipe, weights, run.keys, begins, ends) for run, begins, ends in spans]
+        loops = gather.gathering(total, rows.weights)
+        return None if loops is None else (loops, found)
+
+    def _recipe(
+        self, rows: Bindings, args: Sequence[Var | Const], target: Packing, layout: Packing
+    ) -> gather.Recipe | None:
+        """How keys of `args` are made of rows and what they find, if they fit."""
+        bound = {var.name: column for column, var in self._binds}
+        mixing = gather.Mixing(target, rows.size)
+        for at, arg in enumerate(args):
+            if isinstance(arg, Const):
+                fits = mixing.constant(at, encode(self._codes, arg))
+            elif arg.name in bound:
+                fits = mixing.moved(at, layout, bound[arg.name])
+            else:
+                fits = mixing.column(at, rows.columns[arg.name], rows.fields.get(arg.name))
+            if not fits:
+                return None
+        return mixing.recipe()
 
     def bind(self, rows: Bindings, at: join.Rows, keys: Keys, layout: Packing) -> Bindings | None:
         """The rows at `at`, each extended by what the key beside it binds."""
@@ -417,7 +505,11 @@ def _member_of(trace: ExcludedRows, order: tuple[int, ...], keys: Keys, layout: 
     return trace.count(order, keys, keys, exact=True) > 0
 
 
-def _expand(spans: list[tuple[Run, join.Rows, join.Rows]]) -> tuple[join.Rows, Keys]:
+def _total(spans: Spans) -> int:
+    return sum(int(stops.sum()) - int(starts.sum()) for _, starts, stops in spans)
+
+
+def _expand(spans: Spans) -> tuple[join.Rows, Keys]:
     rows_of, keys_of = [], []
     for run, starts, stops in spans:
         rows, keys = run.expand(starts, stops)
@@ -429,9 +521,7 @@ def _expand(spans: list[tuple[Run, join.Rows, join.Rows]]) -> tuple[join.Rows, K
     return np.concatenate(rows_of), np.concatenate(keys_of)
 
 
-def _pieces(
-    rows: Bindings, at: join.Rows | None, spans: list[tuple[Run, join.Rows, join.Rows]], piece_rows: int
-) -> Iterator[Bindings]:
+def _pieces(rows: Bindings, at: join.Rows | None, spans: Spans, piece_rows: int) -> Iterator[Bindings]:
     """The rows in stretches that each join to about `piece_rows` rows."""
     hits = np.zeros(rows.size, np.int64)
     for _, starts, stops in spans:
@@ -553,12 +643,15 @@ def _absent(step: Absent, values: Values, piece_rows: int, carried: frozenset[st
 def _reduce(step: Reduce, values: Values, piece_rows: int, carried: frozenset[str]) -> Runner:
     literal = step.literal
     live, result = step.live | carried, literal.result.name
+    shared = [var.name for var in literal.shared]
     here = _Nested(literal, step.steps, values, piece_rows, carried)
     there = _Nested(literal, step.steps_there, values, piece_rows, carried) if step.steps_there else None
 
     def results(nested: _Nested, rows: Bindings, views: Views) -> tuple[join.Mask, Column]:
-        groups, terms = nested.solutions(rows, views, literal.expr)
-        return reduce.by_group(literal.kind, literal.operand.value, groups, terms, rows.size)
+        once, places = _once(rows, shared)
+        groups, terms = nested.solutions(once, views, literal.expr)
+        found, column = reduce.by_group(literal.kind, literal.operand.value, groups, terms, once.size)
+        return found[places], column[places]
 
     def fold(rows: Bindings, views: Views) -> Bindings:
         found, column = results(here, rows, views)
@@ -598,6 +691,22 @@ def _lower(step: LowerRank, values: Values, live: frozenset[str]) -> Runner:
         return rows.keep(_ranks(step.atom, values, rows, views) < rows.columns[step.than.name], live)
 
     return lower
+
+
+def _once(rows: Bindings, names: Sequence[str]) -> tuple[Bindings, join.Rows]:
+    """One row for every combination of these columns, and for each row which of them has its own."""
+    places = np.zeros(rows.size, np.intp)
+    if not names:
+        return Bindings(1, {}, rows.fields), places
+    columns = [rows.columns[name] for name in names]
+    order = np.lexsort(columns)
+    fresh = np.zeros(rows.size, np.bool_)
+    for column in columns:
+        ordered = column[order]
+        fresh[1:] |= ordered[1:] != ordered[:-1]
+    places[order] = fresh.cumsum()
+    fresh[0] = True
+    return rows.take(order[fresh], frozenset(names)), places
 
 
 def _distinct(rows: Bindings, views: Views) -> Bindings:

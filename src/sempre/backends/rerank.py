@@ -92,9 +92,9 @@ class Settling(WalkWriter):
             WalkWriter.step(self, step)
 
     def _rest(self, plan: Plan, steps: Sequence[Step]) -> None:
-        for step in steps:
+        for at, step in enumerate(steps):
             if isinstance(step, Either):
-                self.either(plan, step)
+                self.either(plan, step, steps[at + 1 :])
                 return
             self.step(step)
         self.result(plan, *self.own[plan.relation])
@@ -113,15 +113,15 @@ class Settling(WalkWriter):
         )  # fmt: skip
         self.bodies += 1
 
-    def either(self, plan: Plan, step: Either) -> None:
-        """Ways to go on, each with a lookup first that can be counted."""
+    def either(self, plan: Plan, step: Either, rest: Sequence[Step]) -> None:
+        """Ways to go on, each with a lookup first that can be counted, and with the `rest` of the steps after it."""
         here, at = len(self.starts), len(self.code) + 2
         self.emit(EITHER, len(step.options), *[0] * (4 * len(step.options)))
         bodies = self.bodies
         for option in step.options:
             first, begin = len(self.starts), len(self.code)
             self.bodies = bodies
-            self._rest(plan, option)
+            self._rest(plan, (*option, *rest))
             self.before[first] = here
             code = self.code
             skipped = 3 if code[begin] != OWN else 7 + 3 * code[begin + 6]

@@ -20,11 +20,19 @@ Mask: TypeAlias = NDArray[np.bool_]
 Weights: TypeAlias = NDArray[np.int64]
 
 
-def distinct(keys: Keys) -> Keys:
-    """The distinct keys, sorted. Sorts `keys` in place."""
+def ordered(keys: Keys, low: int = 0, scratch: Keys | None = None) -> Keys:
+    """Keys sorted, numbers by all but their `low` last bits: in `keys` or `scratch`, and the other is undefined."""
+    if keys.dtype == np.int64 and (loops := compiled.loops(keys.size)) is not None:
+        return np.asarray(loops.ordered(keys, low, np.empty_like(keys) if scratch is None else scratch[: keys.size]))
+    keys.sort()
+    return keys
+
+
+def distinct(keys: Keys, scratch: Keys | None = None) -> Keys:
+    """The distinct keys, sorted, in `keys` or in `scratch`. What else is in them afterwards is undefined."""
     if keys.size < 2:
         return keys
-    keys.sort()
+    keys = ordered(keys, 0, scratch)
     if keys.dtype == np.int64 and (loops := compiled.loops(keys.size)) is not None:
         return keys[: loops.distinct(keys)]
     fresh = keys[1:] != keys[:-1]
@@ -83,20 +91,31 @@ def summed(keys: Keys, counts: Weights, bits: int) -> tuple[Keys, Weights]:
         return consolidate(keys, counts)
     both = keys << spare
     both |= counts
-    both.sort()
+    return totals(both, spare)
+
+
+def totals(both: Keys, spare: int, scratch: Keys | None = None) -> tuple[Keys, Weights]:
+    """Distinct sorted keys with the sums of their counts; a number has both, the count in its `spare` last bits.
+
+    What `both` and `scratch` have in them afterwards is undefined.
+    """
     if (loops := compiled.loops(both.size)) is not None:
-        found: tuple[Keys, Weights] = loops.summed(both, spare)
-        return found
+        scratch = np.empty_like(both) if scratch is None else scratch[: both.size]
+        sorted_ = np.asarray(loops.ordered(both, spare, scratch))
+        sums = scratch if sorted_ is both else both
+        size = loops.summed(sorted_, spare, sums)
+        return sorted_[:size].copy(), sums[:size].copy()
+    both.sort()
     keys, counts = both >> spare, both & ((1 << spare) - 1)
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     return keys[starts], np.add.reduceat(counts, starts)
 
 
 def tally(keys: Keys) -> tuple[Keys, Weights]:
-    """Distinct sorted keys and how often each occurs. Sorts `keys` in place."""
+    """Distinct sorted keys and how often each occurs. What is in `keys` afterwards is undefined."""
     if not keys.size:
         return keys, np.empty(0, np.int64)
-    keys.sort()
+    keys = ordered(keys)
     if keys.dtype == np.int64 and (loops := compiled.loops(keys.size)) is not None:
         counts = loops.tally(keys)
         return keys[: counts.size], counts

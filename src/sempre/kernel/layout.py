@@ -140,6 +140,11 @@ class Packing:
             found = self._reordered[order] = packing(self.fields, order)
         return found
 
+    def place(self, column: int) -> tuple[int, int]:
+        """How far a column of a narrow key is from its end, and a mask of its bits when it has been moved there."""
+        shift, mask, _ = self._places[column]
+        return shift, mask or -1
+
     def pack(self, columns: Sequence[Column], size: int) -> Keys:
         """Keys of `size` rows; `columns` in the relation's own order, each within its field."""
         if self.narrow:

@@ -19,6 +19,60 @@ def _loop(function: Any) -> Any:
     return njit(cache=True, nogil=True)(function)
 
 
+# The digits that `ordered` sorts by have at most so many bits: there are as many places to write to at a time.
+DIGIT_BITS = 10
+
+
+@_loop
+def ordered(keys: Ints, low: int, other: Ints) -> Ints:
+    """Numbers sorted by all but their `low` last bits: in `keys` itself, or in another array of its size.
+
+    Digit by digit, the last first; digits that are the same in all numbers are left out.
+    """
+    size = keys.size
+    if size < 2:
+        return keys
+    first = keys[0]
+    last = first >> low
+    varying = np.int64(0)
+    is_sorted = True
+    for i in range(size):
+        key = keys[i]
+        varying |= key ^ first
+        key >>= low
+        is_sorted &= last <= key
+        last = key
+    if is_sorted:
+        return keys
+    # Where signs differ, the last digit has it the other way round.
+    sign = np.int64(-1) << 63 if varying < 0 else np.int64(0)
+    bits = 64
+    while bits > low and not (varying >> (bits - 1)) & 1:
+        bits -= 1
+    passes = (bits - low + DIGIT_BITS - 1) // DIGIT_BITS
+    width = (bits - low + passes - 1) // passes
+    mask = (np.int64(1) << width) - 1
+    places = np.empty(1 << width, np.int64)
+    for shift in range(low, bits, width):
+        if not (varying >> shift) & mask:
+            continue
+        places[:] = 0
+        for i in range(size):
+            places[((keys[i] ^ sign) >> shift) & mask] += 1
+        place = 0
+        for digit in range(places.size):
+            count = places[digit]
+            places[digit] = place
+            place += count
+        for i in range(size):
+            key = keys[i]
+            digit = ((key ^ sign) >> shift) & mask
+            other[places[digit]] = key
+            places[digit] += 1
+        keys, other = other, keys
+    return keys
+
+
 @_loop
 def distinct(keys: Ints) -> int:
     """Move the distinct values of a sorted array to its front; returns how many there are."""
@@ -54,22 +108,25 @@ def tally(keys: Ints) -> Ints:
 
 
 @_loop
-def summed(both: Ints, spare: int) -> tuple[Ints, Ints]:
-    """The distinct values of sorted numbers without their `spare` last bits, and the sums of those bits."""
-    keys = np.empty(both.size, np.int64)
-    sums = np.empty(both.size, np.int64)
+def summed(both: Ints, spare: int, sums: Ints) -> int:
+    """Move the distinct values of sorted numbers without their `spare` last bits to the front; returns how many.
+
+    `sums` gets the sums of those bits.
+    """
     mask = (np.int64(1) << spare) - 1
     n = -1
     last = np.int64(-1)
     for i in range(both.size):
         key = both[i] >> spare
+        count = both[i] & mask
         if key != last:
             n += 1
             last = key
-            keys[n] = key
-            sums[n] = 0
-        sums[n] += both[i] & mask
-    return keys[: n + 1].copy(), sums[: n + 1].copy()
+            both[n] = key
+            sums[n] = count
+        else:
+            sums[n] += count
+    return n + 1
 
 
 @_loop
@@ -225,13 +282,128 @@ def reach(starts: Ints, heads: Ints, sources: Ints) -> tuple[Ints, Ints]:
     return rows[:n], found[:n]
 
 
+@_loop
+def gather(
+    base: Ints,
+    weights: Ints,
+    keys: Ints,
+    begins: Ints,
+    ends: Ints,
+    shifts: Ints,
+    masks: Ints,
+    places: Ints,
+    slots: Ints,
+    counts: Ints,
+    used: Ints,
+    state: Ints,
+    most: int,
+) -> bool:
+    """Count the keys that rows and the keys in their ranges make, see `gather.Recipe`; False when there is more to do.
+
+    `slots` has the keys by their hash, -1 for none, `used` the places in it that have one. `state` has how many there
+    are, the row, and the position in its range.
+    """
+    n, row, position = state[0], state[1], state[2]
+    last = np.int64(slots.size - 1)
+    away = np.uint64(64)
+    while (np.int64(1) << (np.int64(64) - np.int64(away))) <= last:
+        away -= np.uint64(1)
+    one_weight = weights.size == 1
+    moves = shifts.size
+    shift, mask, place = shifts[0], masks[0], places[0]
+    done = 0
+    while row < begins.size:
+        first = base[row]
+        weight = weights[0] if one_weight else weights[row]
+        if position < 0:
+            position = begins[row]
+        stop = min(ends[row], position + most - done)
+        done += stop - position
+        while position < stop:
+            if n == used.size:
+                state[0], state[1], state[2] = n, row, position
+                return False
+            found = keys[position]
+            key = first + (((found >> shift) & mask) << place)
+            for move in range(1, moves):
+                key += ((found >> shifts[move]) & masks[move]) << places[move]
+            at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> away)
+            while True:
+                slot = slots[at]
+                if slot == key:
+                    counts[at] += weight
+                    break
+                if slot == -1:
+                    slots[at] = key
+                    counts[at] = weight
+                    used[n] = at
+                    n += 1
+                    break
+                at = (at + 1) & last
+            position += 1
+        if position < ends[row]:
+            state[0], state[1], state[2] = n, row, position
+            return False
+        row += 1
+        position = np.int64(-1)
+    state[0], state[1], state[2] = n, row, position
+    return True
+
+
+@_loop
+def pour(
+    base: Ints,
+    weights: Ints,
+    keys: Ints,
+    begins: Ints,
+    ends: Ints,
+    shifts: Ints,
+    masks: Ints,
+    places: Ints,
+    spare: int,
+    words: Ints,
+    state: Ints,
+) -> bool:
+    """Write the keys that `gather` would count one after the other, with their weights in `spare` bits behind them.
+
+    `state` is as in `gather`; False when `words` are full and there is more to do.
+    """
+    n, row, position = state[0], state[1], state[2]
+    one_weight = weights.size == 1
+    moves = shifts.size
+    shift, mask, place = shifts[0], masks[0], places[0]
+    while row < begins.size:
+        first = base[row]
+        weight = weights[0] if one_weight else weights[row]
+        if spare == 0:
+            weight = np.int64(0)
+        if position < 0:
+            position = begins[row]
+        stop = min(ends[row], position + words.size - n)
+        for at in range(position, stop):
+            found = keys[at]
+            key = first + (((found >> shift) & mask) << place)
+            for move in range(1, moves):
+                key += ((found >> shifts[move]) & masks[move]) << places[move]
+            words[n] = (key << spare) | weight
+            n += 1
+        if stop < ends[row]:
+            state[0], state[1], state[2] = n, row, stop
+            return False
+        row += 1
+        position = np.int64(-1)
+    state[0], state[1], state[2] = n, row, position
+    return True
+
+
 def warm() -> None:
     """Compile or load every loop for the types it is called with."""
     one = np.ones(1, np.int64)
     starts = directory(one, 0, 2)
+    ordered(one, 0, one.copy())
     distinct(one)
     tally(one)
-    summed(one, 1)
+    summed(one.copy(), 1, one.copy())
     merge(one, one)
     without(one, one)
     member(one, starts, 0, one)
@@ -239,3 +411,5 @@ def warm() -> None:
     ranges(one, starts, 0, one, one)
     expand(one, one, one, 0)
     reach(np.array([0, 1]), one - one, one - one)
+    gather(one, one, one, one - one, one - one, one, one, one, one - 2, one.copy(), one.copy(), one - one, 1)
+    pour(one, one, one, one - one, one - one, one, one, one, 0, one.copy(), one - one)

@@ -233,9 +233,7 @@ def _without(keys: Keys, runs: Sequence[Run]) -> Keys:
 
 
 def _reordered(keys: Keys, source: Packing, target: Packing) -> Keys:
-    packed = target.pack(source.columns(keys), keys.size)
-    packed.sort()
-    return packed
+    return join.ordered(target.pack(source.columns(keys), keys.size))
 
 
 def within(columns: Sequence[Column], fields: Sequence[Field]) -> join.Mask:

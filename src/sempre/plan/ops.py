@@ -159,10 +159,10 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """The last step of a plan: for every row, whichever of the `options` begins with the lookup that finds less.
+    """For every row, whichever of the `options` begins with the lookup that finds less.
 
-    Each option is all that is left to do, in an order of its own, and begins with a probe. They find the same, so a
-    backend that cannot tell what a lookup will find may take the first for all rows.
+    Each option takes the same literals in an order of its own, begins with a probe and binds the same variables. They
+    find the same, so a backend that cannot tell what a lookup will find may take the first for all rows.
     """
 
     options: tuple[tuple[Step, ...], ...]
@@ -226,9 +226,20 @@ class Plan:
 
 
 def decided_plan(plan: Plan) -> Plan:
-    """The plan with the first option of a choice that it leaves to the rows."""
-    last = plan.steps[-1] if plan.steps else None
-    return replace(plan, steps=(*plan.steps[:-1], *last.options[0])) if isinstance(last, Either) else plan
+    """The plan with the first option of every choice that it leaves to the rows."""
+    return replace(plan, steps=_decided(plan.steps))
+
+
+def _decided(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    found: list[Step] = []
+    for step in steps:
+        if isinstance(step, Either):
+            found += _decided(step.options[0])
+        elif isinstance(step, Absent | Reduce):
+            found.append(replace(step, steps=_decided(step.steps), steps_there=_decided(step.steps_there)))
+        else:
+            found.append(step)
+    return tuple(found)
 
 
 def probes(steps: tuple[Step, ...]) -> list[Probe]:

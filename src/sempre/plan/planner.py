@@ -39,6 +39,8 @@ from sempre.plan.ops import (
 )  # fmt: skip
 
 NOTHING: frozenset[str] = frozenset()
+# So many times, a plan may go on in two ways that share nothing.
+BRANCHINGS = 2
 
 
 # What the planner orders: literals of a rule, and what a kind of plan adds to them.
@@ -55,6 +57,10 @@ class Statistics(Protocol):
 
     def distinct(self, relation: str, column: int) -> int:
         """About how many different values a column has; at least 1."""
+        ...
+
+    def crowd(self, relation: str, column: int) -> float:
+        """About how many rows have the value of the column that a row of the relation has: hubs weigh most."""
         ...
 
 
@@ -237,31 +243,68 @@ def order_steps(
     orders: Orders,
     first: int | None = None,
     adaptive: bool = False,
+    branchings: int = BRANCHINGS,
 ) -> tuple[Step, ...]:
     """Steps for a body in which `bound` is bound already and `needed` is read afterwards.
 
-    With `adaptive`, where two atoms can be looked up next, which of them comes first is left to the rows: averages say
-    little of the few facts that a plan from the head is asked about.
+    Where several atoms can be looked up next and have a say in each other's variables, which of them comes first is
+    left to the rows. With `adaptive`, so it is where they only share what is bound: averages say little of the few
+    facts that a plan from the head is asked about.
     """
     todo = list(range(len(body)))
-    chosen: list[int] = []
+    chosen: list[tuple[int, ...]] = []
     known = bound
     while todo:
         pick = first if first in todo else _next(body, todo, known, statistics)
         assert pick is not None
-        other = _rival(body, todo, pick, known, statistics, orders) if adaptive and pick != first else None
-        if other is not None:
-            left, rest = [body[index] for index in todo], [how[index] for index in todo]
-            options = tuple(
-                order_steps(left, rest, known, needed, statistics, orders, todo.index(choice))
-                for choice in (pick, other)
-            )
-            live = needed.union(*(reading(goal) for goal in left))
-            return (*_with_liveness(body, how, chosen, bound, live, statistics, orders), Either(options, needed))
-        todo.remove(pick)
-        chosen.append(pick)
+        picks: tuple[int, ...] = (pick,)
+        if pick != first:
+            picks = _meeting(body, todo, pick, known, statistics)
+            other = _rival(body, todo, pick, known, statistics, orders, adaptive) if len(picks) == 1 else None
+            if other is not None and branchings:
+                left, rest = [body[index] for index in todo], [how[index] for index in todo]
+                options = tuple(
+                    order_steps(
+                        left, rest, known, needed, statistics, orders, todo.index(choice), branchings=branchings - 1
+                    )
+                    for choice in (pick, other)
+                )
+                live = needed.union(*(reading(goal) for goal in left))
+                return (*_with_liveness(body, how, chosen, bound, live, statistics, orders), Either(options, needed))
+        for index in picks:
+            todo.remove(index)
+        chosen.append(picks)
         known |= binding(body[pick])
     return _with_liveness(body, how, chosen, bound, needed, statistics, orders)
+
+
+def _meeting(
+    body: Sequence[Goal], todo: list[int], pick: int, known: frozenset[str], statistics: Statistics
+) -> tuple[int, ...]:
+    """The atom picked and all others that bind the same variables: whichever binds them, the others only filter.
+
+    Taking, row by row, the one that finds fewest is what keeps a join with a cycle within the worst case of its result.
+    """
+    if not _expands(body[pick], known, statistics):
+        return (pick,)
+    fresh = binding(body[pick]) - known
+    others = [index for index in todo if index != pick and _can_be_looked_up(body[index], known)]
+    return (pick, *(index for index in others if binding(body[index]) - known == fresh))
+
+
+def _expands(literal: Goal, known: frozenset[str], statistics: Statistics) -> bool:
+    """Whether looking an atom up may find many rows."""
+    if not isinstance(literal, Match) or not binding(literal) - known:
+        return False
+    bound = [column for column, arg in enumerate(literal.args) if _is_known(arg, known)]
+    return (
+        bool(bound)
+        and min(statistics.crowd(literal.relation, column) for column in bound) >= statistics.limits.crowd_rows
+    )
+
+
+def _can_be_looked_up(literal: Goal, known: frozenset[str]) -> bool:
+    return isinstance(literal, Match) and any(_is_known(arg, known) for arg in literal.args)
 
 
 def _rival(
@@ -271,26 +314,27 @@ def _rival(
     known: frozenset[str],
     statistics: Statistics,
     orders: Orders,
+    adaptive: bool,
 ) -> int | None:
-    """Another atom that could be looked up instead of the one picked, if that may find many rows.
-
-    Only one for which there is an index: it is not worth making one.
-    """
+    """Another atom that could be looked up instead of the one picked, if that may find many rows."""
     picked = body[pick]
     if not isinstance(picked, Match) or not _fanout(picked, known, statistics):
         return None
     if statistics.size(picked.relation) < statistics.limits.choice_rows:
         return None
+    expands = _expands(picked, known, statistics)
 
-    def can_be_looked_up(index: int) -> bool:
+    def is_rival(index: int) -> bool:
+        if index == pick or not _can_be_looked_up(body[index], known):
+            return False
         match = _match(body[index])
+        if expands and binding(match) & binding(picked) - known:
+            return True
+        # It is not worth making an index for one that has no say in what the one picked binds.
         bound = frozenset(column for column, arg in enumerate(match.args) if _is_known(arg, known))
-        return bool(bound) and orders.serves(match.relation, bound)
+        return adaptive and orders.serves(match.relation, bound)
 
-    others = [index for index in todo if index != pick and isinstance(body[index], Match)]
-    return min(
-        filter(can_be_looked_up, others), key=lambda index: _fanout(body[index], known, statistics), default=None
-    )
+    return min(filter(is_rival, todo), key=lambda index: _fanout(body[index], known, statistics), default=None)
 
 
 def _next(body: Sequence[Goal], todo: list[int], known: frozenset[str], statistics: Statistics) -> int:
@@ -441,21 +485,31 @@ class _PlanContext:
 def _with_liveness(
     body: Sequence[Goal],
     how: Sequence[LiteralState],
-    chosen: Sequence[int],
+    chosen: Sequence[tuple[int, ...]],
     bound: frozenset[str],
     needed: frozenset[str],
     statistics: Statistics,
     orders: Orders,
 ) -> tuple[Step, ...]:
-    """The steps in the chosen order, each knowing which variables are still read after it."""
-    lives = [needed]
-    for index in reversed(chosen[1:]):
-        lives.append(lives[-1] | reading(body[index]))
+    """The steps in the chosen order, each knowing which variables are still read after it.
+
+    Literals that are chosen together are taken in whichever order finds least.
+    """
+    lives: list[frozenset[str]] = []
+    for picks in reversed(chosen):
+        lives.append(needed)
+        needed = needed.union(*(reading(body[index]) for index in picks))
     lives.reverse()
-    steps, known = [], bound
-    for index, live in zip(chosen, lives, strict=True):
-        steps.append(_step(body[index], _PlanContext(how[index], known, live, statistics, orders)))
-        known |= binding(body[index])
+    steps: list[Step] = []
+    known = bound
+    for picks, live in zip(chosen, lives, strict=True):
+        if len(picks) == 1:
+            steps.append(_step(body[picks[0]], _PlanContext(how[picks[0]], known, live, statistics, orders)))
+        else:
+            orderings = [[(index,), *((other,) for other in picks if other != index)] for index in picks]
+            options = [_with_liveness(body, how, each, known, live, statistics, orders) for each in orderings]
+            steps.append(Either(tuple(options), live))
+        known |= binding(body[picks[0]])
     return tuple(steps)
 
 

@@ -57,3 +57,17 @@ def test_wide_keys_take_the_same_operations() -> None:
 
 def test_where_groups_begin() -> None:
     assert join.group_starts(np.array([4, 4, 5, 7, 7, 7])).tolist() == [0, 2, 3]
+
+
+@both_paths
+@given(values=st.lists(st.one_of(st.integers(-9, 9), st.integers(-(1 << 63), (1 << 63) - 1)), max_size=40))
+def test_numbers_of_any_sign_are_ordered(path: str, values: list[int]) -> None:
+    assert join.ordered(keys(values)).tolist() == sorted(values)
+
+
+@both_paths
+@given(values=VALUES, low=st.integers(0, 62))
+def test_the_last_bits_need_not_be_ordered(path: str, values: list[int], low: int) -> None:
+    found = join.ordered(keys(values), low).tolist()
+    assert sorted(found) == sorted(values)
+    assert [value >> low for value in found] == sorted(value >> low for value in values)

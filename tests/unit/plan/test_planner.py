@@ -7,7 +7,20 @@ from sempre.analysis.model import Const, NormalRule
 from sempre.limits import DEFAULTS
 from sempre.plan.domains import domains
 from sempre.plan.indexes import Orders
-from sempre.plan.ops import Absent, Assign, Filter, Pivot, Plan, Probe, Read, Reduce, TakeApart, probes
+from sempre.plan.ops import (
+    Absent,
+    Assign,
+    Either,
+    Filter,
+    Pivot,
+    Plan,
+    Probe,
+    Read,
+    Reduce,
+    TakeApart,
+    decided_plan,
+    probes,
+)
 from sempre.plan.planner import plan_rule
 
 DECLARATIONS = """
@@ -26,12 +39,16 @@ class Sizes:
 
     limits = DEFAULTS
     sizes = {"big": 1_000_000, "small": 10, "three": 5_000}  # noqa: RUF012
+    crowds = {"hub": 1_000.0}  # noqa: RUF012
 
     def size(self, relation: str) -> int:
         return self.sizes.get(relation, 1_000)
 
     def distinct(self, relation: str, column: int) -> int:
         return max(1, self.size(relation) // 10)
+
+    def crowd(self, relation: str, column: int) -> float:
+        return self.crowds.get(relation, 0.0)
 
 
 def rule_of(text: str) -> NormalRule:
@@ -169,3 +186,20 @@ def test_equalities_and_nested_bodies_connect_columns_too() -> None:
     text = "r(x, y) :- e(x, _), y = x, !big(_, x), 1 = count : { three(x, _, _) }."
     found = domains(sempre.Program(DECLARATIONS + text).checked)
     assert len({found[place] for place in (("r", 0), ("r", 1), ("e", 0), ("big", 1), ("three", 0))}) == 1
+
+
+def test_atoms_that_bind_the_same_are_looked_up_where_least_is_found() -> None:
+    made, _ = plan(".decl hub(x: number, y: number)\nr(x, y) :- hub(x, y), hub(y, z), hub(z, x).")
+    first, choice = made.steps
+    assert isinstance(first, Probe)
+    assert isinstance(choice, Either)
+    assert [[len(step.lookup) for step in option if isinstance(step, Probe)] for option in choice.options] == [
+        [1, 2],
+        [1, 2],
+    ]
+    assert [type(step) for step in decided_plan(made).steps] == [Probe, Probe, Probe]
+
+
+def test_nobody_asks_where_little_is_found() -> None:
+    made, _ = plan("r(x, y) :- e(x, y), e(y, z), e(z, x).")
+    assert [type(step) for step in made.steps] == [Probe, Probe, Probe]
