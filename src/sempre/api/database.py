@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from sempre.backends.local import unsealed
 from sempre.diagnostics import StateError
 from sempre.engine import Progress
 from sempre.lang.parser import parse_atom
+from sempre.modules.choice import Wanted
 from sempre.results import Decoder
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Database(Epochs):
     cycles
         How many cycles active rules may take before they are taken to have no end.
     strategy, modules, place, threads, workers, memory
-        Expert knobs; the defaults choose by themselves.
+        Expert knobs; the defaults choose by themselves. `modules` may have a `RuleModule` of your own.
     progress
         Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`.
     store
@@ -58,6 +59,8 @@ class Database(Epochs):
         Open an earlier epoch of the store, to be read only.
     migrate
         Bring a store that was written with another program over to this one, as a new epoch.
+    check_modules
+        Hold every answer of a module against what it must be. It costs a run from scratch per epoch: for tests.
     """
 
     def __init__(
@@ -67,7 +70,7 @@ class Database(Epochs):
         spark: Any = None,
         store: Any = None,
         strategy: str = "auto",
-        modules: str | Iterable[str] = "auto",
+        modules: Wanted = "auto",
         place: str = "auto",
         semantics: str | None = None,
         threads: int | None = None,
@@ -77,12 +80,13 @@ class Database(Epochs):
         progress: Callable[[Progress], None] | None = None,
         epoch: int | None = None,
         migrate: bool = False,
+        check_modules: bool = False,
     ) -> None:
         check_options(strategy, place, semantics)
         check_amounts(threads, workers, memory)
         check_store(store, epoch, migrate)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
-        options = Options(strategy, modules, place, threads, memory, cycles, progress)
+        options = Options(strategy, modules, place, threads, memory, cycles, progress, check_modules)
         super().__init__(program.under(semantics), spark, options)
         self._streams: list[Maintenance] = []
         if store is not None:

@@ -48,7 +48,7 @@ class Epochs:
         self._spark = spark
         self._options = options
         is_active = program.checked.semantics == "active"
-        parts = modularize(program.checked, usable_modules(options.modules, is_active, options.place))
+        parts = modularize(program.checked, usable_modules(options, is_active))
         checked = parts.program
         self._backend = LocalBackend(checked, options.threads)
         self._decoder = Decoder(self._backend.values, checked.types)
@@ -74,6 +74,7 @@ class Epochs:
                 options.strategy,
                 options.progress,
                 parts.modules,
+                debug=options.check_modules,
                 deferred=parts.deferred,
                 several=several,
                 branch=(lambda: sealed(self._backend.branch())) if self._cluster is None else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,9 @@ from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, StateError
 from sempre.engine import Progress
-from sempre.maintain.names import STRATEGY_NAMES
-from sempre.modules.find import Modular, wanted_kinds
+from sempre.maintain.names import MODULAR_STRATEGIES, STRATEGY_NAMES
+from sempre.modules.choice import ModuleChoice, Wanted, chosen_modules
+from sempre.modules.find import Modular
 from sempre.places import Places
 from sempre.plan.backend import sealed
 from sempre.sizes import parse_size
@@ -29,16 +30,19 @@ class Options:
     """The expert knobs of a database, and who is told of progress."""
 
     strategy: str
-    modules: str | Iterable[str]
+    modules: Wanted
     place: str
     threads: int | None
     memory: str | int | None
     cycles: int | None = None
     progress: Callable[[Progress], None] | None = None
+    check_modules: bool = False
 
     def to_open(self) -> dict[str, Any]:
         """Those that another state of the same database is opened with."""
-        return {name: getattr(self, name) for name in ("strategy", "modules", "place", "threads", "memory")}
+        return {
+            name: getattr(self, name) for name in ("strategy", "modules", "place", "threads", "memory", "check_modules")
+        }
 
 
 def check_options(strategy: str, place: str, semantics: str | None) -> None:
@@ -91,16 +95,25 @@ def check_active(strategy: str, place: str, cycles: int | None) -> None:
         raise StateError(f"`cycles` is {cycles}, and no run is that short", hint="Use a number from 1.")
 
 
-def usable_modules(modules: str | Iterable[str], is_active: bool, place: str) -> frozenset[str]:
-    """The kinds of modules that serve.
+def usable_modules(options: Options, is_active: bool) -> ModuleChoice:
+    """The modules that serve.
 
     Active rules read the database of the cycle before: nothing is closed at once there. DataFrames have rounds, or
     tasks that close whole strata; only neighbors are found by sorting there too.
     """
-    wanted = wanted_kinds(modules)
+    wanted = chosen_modules(options.modules)
+    if wanted.own:
+        who = f"module `{wanted.own[0].name}`"
+        if is_active:
+            raise StateError(f"{who} is for stratified rules", hint="Leave it out: active rules have no modules.")
+        if options.place == "cluster":
+            raise StateError(f"{who} cannot work on the cluster", hint='Use `place="driver"`, or leave the module out.')
+        if options.strategy not in MODULAR_STRATEGIES:
+            hint = f"Use one of: {', '.join(MODULAR_STRATEGIES)}."
+            raise StateError(f"strategy `{options.strategy}` has no modules, and {who} was given", hint=hint)
     if is_active:
-        return frozenset()
-    return wanted & {"seq"} if place == "cluster" else wanted
+        return wanted.of_kinds(())
+    return wanted.of_kinds(("seq",)) if options.place == "cluster" else wanted
 
 
 def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBackend) -> SparkBackend | None:

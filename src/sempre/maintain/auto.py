@@ -22,7 +22,7 @@ from sempre.analysis.model import Stratum
 from sempre.kernel.limits import Limit
 from sempre.maintain.dredc import DRedC
 from sempre.maintain.memory import Checks, Memory, Meta, Reading, Writing, described
-from sempre.maintain.modular import Partitioned, is_certain
+from sempre.maintain.modular import Partitioned, is_certain, owned_by
 from sempre.maintain.ranked import Ranked, ranks_of
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.strategy import Abandoned, Outcome, Strategy, Work, again
@@ -230,7 +230,7 @@ def _avoids_modules(memory: Chosen) -> bool:
 
 def _is_module(work: Work, stratum: Stratum) -> bool:
     """Whether modules can do all the recursion of a stratum."""
-    owned = frozenset().union(*(module.rules for module in work.modules.get(stratum.index, ())))
+    owned = owned_by(work.modules.get(stratum.index, ()))
     return all(rule.number in owned for rule in stratum.recursive)
 
 

@@ -14,17 +14,17 @@ state after overdeletion, as the bounds of Table 1 need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from sempre.analysis.model import Stratum
+from sempre.analysis.model import NormalRule, Stratum
 from sempre.maintain.memory import Checks, Unstored
 from sempre.maintain.strategy import Change, Work, some
 from sempre.modules.closing import Closing, Kept
-from sempre.modules.graph import MATRIX_NODES
+from sempre.modules.graph import MATRIX_NODES, Column, Facts, Trust
 from sempre.modules.spec import Module
 from sempre.plan.backend import ModuleBackend, Rows, Tally, Version, View
 
@@ -57,23 +57,20 @@ class Exchange:
     """
 
     def __init__(self, work: Work, stratum: Stratum, modules: Sequence[Module]) -> None:
-        owned = frozenset().union(*(module.rules for module in modules))
         self.modules = tuple(modules)
-        self.generic = (
-            replace(stratum, recursive=tuple(rule for rule in stratum.recursive if rule.number not in owned))
-            if modules
-            else stratum
-        )
+        self.generic = without(stratum, owned_by(modules)) if modules else stratum
         self._work = work
         self._backend = work.backend
-        able = work.backend.for_modules()
+        self._able = able = work.backend.for_modules()
         assert able is not None or not modules, "this backend has no modules"
         self._closings = [Closing(module, able) for module in modules] if able is not None else []
+        # Relations of modules that may answer with facts that were never there.
+        self._loose = {head for module in modules if module.own is not None for head in module.heads}
         self._own = frozenset(stratum.relations)
         # Facts from outside that only nonrecursive rules derive need no proof: they hold as long as they are there.
         self._certain = not self.generic.recursive and len(modules) < 2
         self._waiting: list[dict[str, list[Rows]]] = [{} for _ in modules]
-        self._trusted: list[dict[str, Rows] | None] | None = None
+        self._gone: dict[str, Version] = {}
 
     def __bool__(self) -> bool:
         return bool(self._closings)
@@ -146,6 +143,8 @@ class Exchange:
         front = some(backend, front)
 
         def holds(head: str, rows: Rows) -> tuple[Rows, Rows]:
+            if head in self._loose:
+                rows = backend.intersection(rows, self._work.old[head])
             left = backend.difference(rows, dead[head])
             if head in front and not self._certain:
                 left = backend.difference(left, backend.version(front[head]))
@@ -194,26 +193,45 @@ class Exchange:
                     rows = self._backend.difference(rows, self._backend.version(front[head]))
                 self._waiting[earlier].setdefault(head, []).append(rows)
 
-    def _trust(self, turn: int, nonrec: Mapping[str, Tally]) -> dict[str, Rows] | None:
-        """The facts a module may rest on while others are in doubt; None when it may rest on all."""
+    def _trust(self, turn: int, nonrec: Mapping[str, Tally]) -> Trust | None:
+        """Says which facts a module may rest on while others are in doubt; None when it may rest on all.
+
+        A module asks about the facts that it meets, so that nothing is looked at that the change does not concern.
+        """
         if self._certain:
             return None
-        if self._trusted is None:
-            self._trusted = [self._certainties(closing, nonrec) for closing in self._closings]
-        return self._trusted[turn]
+        closing, work, backend = self._closings[turn], self._work, self._able
+        assert backend is not None
 
-    def _certainties(self, closing: Closing, nonrec: Mapping[str, Tally]) -> dict[str, Rows]:
-        backend, work = self._backend, self._work
-        found: dict[str, Rows] = {}
-        for letter in closing.letters:
-            standing = closing.backbone[letter] if letter in closing.backbone else work.old[letter]
+        def trusted(letter: str, facts: Sequence[Column]) -> Facts:
+            rows = backend.collect(letter, (facts,), facts[0].size)
+            rows = backend.intersection(rows, closing.backbone.get(letter, work.old[letter]))
             if letter in self._own:
-                found[letter] = backend.positive(nonrec[letter], standing.rows())
+                rows = backend.positive(nonrec[letter], rows)
             elif letter in work.changes:
-                found[letter] = backend.difference(standing.rows(), backend.version(work.changes[letter].minus))
-            else:
-                found[letter] = standing.rows()
-        return found
+                rows = backend.difference(rows, self._gone_below(letter))
+            return tuple(backend.columns(rows))
+
+        return trusted
+
+    def _gone_below(self, letter: str) -> Version:
+        if letter not in self._gone:
+            self._gone[letter] = self._backend.version(self._work.changes[letter].minus)
+        return self._gone[letter]
+
+
+def owned_by(modules: Iterable[Module]) -> frozenset[int]:
+    """The rules that modules own, by number."""
+    return frozenset[int]().union(*(module.rules for module in modules))
+
+
+def without(stratum: Stratum, owned: Collection[int]) -> Stratum:
+    """A stratum without some of its rules."""
+
+    def left(rules: tuple[NormalRule, ...]) -> tuple[NormalRule, ...]:
+        return tuple(rule for rule in rules if rule.number not in owned)
+
+    return replace(stratum, nonrecursive=left(stratum.nonrecursive), recursive=left(stratum.recursive))
 
 
 def is_certain(stratum: Stratum, memory: Any) -> bool:
@@ -235,18 +253,18 @@ def exchange_of(work: Work, stratum: Stratum, modules: Sequence[Module]) -> Exch
 def worthwhile(work: Work, stratum: Stratum, modules: Sequence[Module], start: Mapping[str, Version]) -> list[Module]:
     """The modules that are expected to pay, given the first facts of the stratum, or, lacking these, all of them.
 
-    Components always do, and closures on their own: the rules they replace are cubic. Linear rules are not: a matrix
+    Components always do, and closures on their own: the rules they replace are cubic. So do those that the user has
+    written: they were asked for. Linear rules are not: a matrix
     must fit, and be asked for more than a few rows. A closure among generic rules is swept over in many rounds, so its
     matrix must not be large.
     """
     able = work.backend.for_modules()
     if able is None or not modules:
         return []
-    owned = frozenset().union(*(module.rules for module in modules))
-    alone = all(rule.number in owned for rule in stratum.recursive)
+    alone = all(rule.number in owned_by(modules) for rule in stratum.recursive)
 
     def pays(module: Module) -> bool:
-        if module.kind == "stc" or (module.kind == "tc" and alone):
+        if module.own is not None or module.kind == "stc" or (module.kind == "tc" and alone):
             return True
         return _is_swept(work, module, start) if module.kind == "tc" else _pays(work, able, module, start)
 

@@ -18,7 +18,8 @@ from math import prod
 
 from sempre.analysis.model import CheckedProgram, Kind, Match, NormalRule, Relation, Stratum, Var
 from sempre.analysis.naming import counted
-from sempre.modules.find import PATH_KINDS, partition
+from sempre.modules.choice import PATH_KINDS
+from sempre.modules.find import partition
 from sempre.modules.spec import Module
 from sempre.plan.ops import relations_of
 
