@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.maintain.memory import how_many
-from sempre.maintain.modular import Exchange, owned_by
+from sempre.maintain.modular import Certain, Exchange, owned_by
 from sempre.maintain.recompute import materialize
 from sempre.maintain.states import ViewDict, read_alike
 from sempre.maintain.strategy import Work
 from sempre.modules.spec import Module
-from sempre.plan.backend import Counted, Rows, Tally, Version, View
+from sempre.plan.backend import Counted, Rows, Version, View
 
 
 class Watched(Exchange):
@@ -57,10 +57,8 @@ class Watched(Exchange):
                 self._check_step(after, after, "not added")
         return answer
 
-    def delete(
-        self, front: Mapping[str, Rows], dead: Mapping[str, Version], nonrec: Mapping[str, Tally]
-    ) -> dict[str, Rows]:
-        answer = super().delete(front, dead, nonrec)
+    def delete(self, front: Mapping[str, Rows], dead: Mapping[str, Version], certain: Certain) -> dict[str, Rows]:
+        answer = super().delete(front, dead, certain)
         if self.modules:
             backend, old = self._backend, self._work.old
             left = {}

@@ -5,7 +5,8 @@ from there, each module hears of what is in the front for it and puts in what fo
 before anybody reads them. What a module puts in it never hears of; a module that had its turn already hears of it in
 the next round.
 
-Overdeletion keeps what certainly holds: the generic module's `nonrec` is final before it begins, and says so.
+Overdeletion keeps what certainly holds: what a rule without recursion derives, or an explicit fact. That is final
+before it begins, and the generic module says so (`Certain`): by the counter `nonrec`, or by evaluating backward.
 
 Reference: [Hu22] Alg. 2 and 3.
 Differs: modules see the front of the same round, not of the one before; the first addition is measured against the
@@ -32,6 +33,10 @@ from sempre.plan.backend import ModuleBackend, Rows, Tally, Version, View
 FEW_SOURCES = 64
 # Bits that a round may sweep over where a closure shares its stratum: a quarter of a gigabyte.
 SWEPT_BITS = 1 << 31
+
+
+# Those of some facts of a relation that hold, whatever becomes of the rest of the stratum.
+Certain = Callable[[str, Rows], Rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ class Exchange:
         # Relations of modules that may answer with facts that were never there.
         self._loose = {head for module in modules if module.own is not None for head in module.heads}
         self._own = frozenset(stratum.relations)
+        self._candidates = bool(work.modules.get(stratum.index))
         # Facts from outside that only nonrecursive rules derive need no proof: they hold as long as they are there.
         self._certain = not self.generic.recursive and len(modules) < 2
         self._waiting: list[dict[str, list[Rows]]] = [{} for _ in modules]
@@ -98,6 +104,12 @@ class Exchange:
         if not self._closings:
             return None
         return Partitioned(self.modules, counters, tuple(closing.kept() for closing in self._closings))
+
+    def remembered(self, counters: Any) -> Partitioned | None:
+        """The same for strategies that may have no counters: that no module pays is remembered, too."""
+        if not self._closings and self._candidates:
+            return Partitioned((), counters, ())
+        return self.memory(counters)
 
     def _below(self, closing: Closing) -> list[str]:
         return [letter for letter in closing.letters if letter not in self._own]
@@ -135,9 +147,7 @@ class Exchange:
                 front.update({head: rows for head, rows in answer.items() if len(rows)})
         return front
 
-    def delete(
-        self, front: Mapping[str, Rows], dead: Mapping[str, Version], nonrec: Mapping[str, Tally]
-    ) -> dict[str, Rows]:
+    def delete(self, front: Mapping[str, Rows], dead: Mapping[str, Version], certain: Certain) -> dict[str, Rows]:
         """The front with what the modules lose by it."""
         backend = self._backend
         front = some(backend, front)
@@ -148,13 +158,13 @@ class Exchange:
             left = backend.difference(rows, dead[head])
             if head in front and not self._certain:
                 left = backend.difference(left, backend.version(front[head]))
-            safe = backend.positive(nonrec[head], left)
+            safe = certain(head, left) if len(left) else left
             return safe, backend.difference(left, backend.version(safe)) if len(safe) else left
 
         for turn, closing in enumerate(self._closings):
             told = self._told(turn, closing, front)
             if told:
-                answer = closing.delete(told, self._trust(turn, nonrec), holds)
+                answer = closing.delete(told, self._trust(turn, certain), holds)
                 self._pass_on(turn, front, answer)
                 if self._certain:
                     # What is lost outside and still proved inside stays; the rest is in the answer.
@@ -193,7 +203,7 @@ class Exchange:
                     rows = self._backend.difference(rows, self._backend.version(front[head]))
                 self._waiting[earlier].setdefault(head, []).append(rows)
 
-    def _trust(self, turn: int, nonrec: Mapping[str, Tally]) -> Trust | None:
+    def _trust(self, turn: int, certain: Certain) -> Trust | None:
         """Says which facts a module may rest on while others are in doubt; None when it may rest on all.
 
         A module asks about the facts that it meets, so that nothing is looked at that the change does not concern.
@@ -207,7 +217,7 @@ class Exchange:
             rows = backend.collect(letter, (facts,), facts[0].size)
             rows = backend.intersection(rows, closing.backbone.get(letter, work.old[letter]))
             if letter in self._own:
-                rows = backend.positive(nonrec[letter], rows)
+                rows = certain(letter, rows)
             elif letter in work.changes:
                 rows = backend.difference(rows, self._gone_below(letter))
             return tuple(backend.columns(rows))
@@ -248,6 +258,16 @@ def exchange_of(work: Work, stratum: Stratum, modules: Sequence[Module]) -> Exch
 
         return Watched(work, stratum, modules)
     return Exchange(work, stratum, modules)
+
+
+def taking_part(work: Work, stratum: Stratum, memory: Any) -> Sequence[Module]:
+    """The modules of an update: those that are remembered; with no memory at all, those that are expected to pay."""
+    if isinstance(memory, Partitioned):
+        return memory.modules
+    if memory is not None:
+        return ()
+    modules = work.modules.get(stratum.index, ())
+    return worthwhile(work, stratum, modules, {name: work.old[name] for name in stratum.relations})
 
 
 def worthwhile(work: Work, stratum: Stratum, modules: Sequence[Module], start: Mapping[str, Version]) -> list[Module]:
