@@ -57,6 +57,8 @@ SEARCH_SOURCES = 1 << 12
 SEARCH_PAIRS = 1 << 22
 # Up to this many edges are added one after the other; more of them in one sweep.
 FEW_EDGES = 16
+# Up to this many edges are removed by looking at what leads to each and on from it; more of them source by source.
+FEW_CROSSED = 64
 # Fewer than one in this many edges are put in their places; more are sorted in.
 FEW_SHARE = 64
 
@@ -369,34 +371,85 @@ class Search:
         """`edges`, if some are there already, are sorted."""
         self._n = 0
         self._edges = np.empty(0, np.int64) if edges is None else edges
+        self._turned: Edges | None = None
+
+    @property
+    def _backward(self) -> Edges:
+        """The edges turned around, sorted: made when first needed, then kept."""
+        if self._turned is None:
+            self._turned = reversed_edges(self._edges)
+        return self._turned
 
     def grow(self, nodes: int) -> None:
         self._n = max(self._n, nodes)
 
     def add(self, edges: Edges) -> Pairs:
         self._edges = _united(self._edges, edges)
+        if self._turned is not None:
+            self._turned = _united(self._turned, reversed_edges(edges))
         tails, heads = ends(edges)
         if edges.size <= FEW_EDGES:
             # Every new pair leads to the tail of a new edge and on from its head.
-            return Pairs(None, self._crossing(self._edges, reversed_edges(self._edges), tails, heads))
+            return Pairs(None, self._crossing(self._edges, self._backward, tails, heads))
         return Pairs(None, self._reach(self._edges, self._reaching(tails)))
 
     def remove(self, edges: Edges, trusted: Trust | None, also: Edges = NONE) -> Pairs:
         crossed = np.union1d(edges, also)
+        if crossed.size <= FEW_CROSSED:
+            concerned = self._concerned(crossed)
+            self._remove(edges)
+            return Pairs(None, self._lost_between(concerned, trusted))
         sources = self._reaching(ends(crossed)[0])
         before = self._edges
-        self._edges = _without(before, edges)
+        self._remove(edges)
         kept = self._edges if trusted is None else self._trusted_from(sources, trusted)
         return Pairs(None, self._lost(before, kept, crossed, sources, trusted is None))
 
-    def _trusted_from(self, sources: Nodes, trusted: Trust) -> Edges:
-        """The trusted edges that lead on from the sources, sorted."""
+    def _remove(self, edges: Edges) -> None:
+        self._edges = _without(self._edges, edges)
+        if self._turned is not None:
+            self._turned = _without(self._turned, reversed_edges(edges))
+
+    def _concerned(self, crossed: Edges) -> list[tuple[Nodes, Nodes]]:
+        """For each edge, what leads to it, its tail included, and what it leads to, its head included."""
+        forward, backward = self._edges, self._backward
+        return [
+            (
+                np.flatnonzero(reachable(self._n, backward, np.array([tail]))),
+                np.flatnonzero(reachable(self._n, forward, np.array([head]))),
+            )
+            for tail, head in zip(*(nodes.tolist() for nodes in ends(crossed)), strict=True)
+        ]
+
+    def _lost_between(self, concerned: list[tuple[Nodes, Nodes]], trusted: Trust | None) -> Blocks:
+        """The pairs of sources and targets that are not connected now; what is between the two is looked at alone."""
+        targets = distinct(np.concatenate([NONE, *(ends_ for _, ends_ in concerned)]))
+        leads = reachable(self._n, self._backward, targets)
+        sources = distinct(np.concatenate([NONE, *(starts for starts, _ in concerned)]))
+        kept = self._trusted_from(sources[leads[sources]], trusted, leads)
+        for starts, ends_ in concerned:
+            chunk = max(1, SEARCH_PAIRS // ends_.size)
+            for begin in range(0, starts.size, chunk):
+                part = starts[begin : begin + chunk]
+                pairs = edges_of(part.repeat(ends_.size), np.tile(ends_, part.size))
+                if kept.size:
+                    still = _joined(self._reach(kept, part[leads[part]]))
+                    pairs = np.setdiff1d(pairs, still, assume_unique=True)
+                tails, heads = ends(pairs)
+                yield tails, np.ones(tails.size, np.int64), heads
+
+    def _trusted_from(self, sources: Nodes, trusted: Trust | None, within: Mask | None = None) -> Edges:
+        """The trusted edges that lead on from the sources, to some nodes alone; sorted."""
         seen = np.zeros(self._n, np.bool_)
         seen[sources] = True
         parts, front = [NONE], sources
         while front.size:
             at, heads = leaving(self._edges, front)
-            edges = trusted(edges_of(front[at], heads))
+            edges = edges_of(front[at], heads)
+            if within is not None:
+                edges = edges[within[heads]]
+            if trusted is not None:
+                edges = trusted(edges)
             parts.append(edges)
             heads = distinct(ends(edges)[1])
             front = heads[~seen[heads]]
@@ -420,8 +473,12 @@ class Search:
             yield tails_, np.ones(tails_.size, np.int64), heads_
 
     def holds(self, tails: Nodes, heads: Nodes) -> Mask:
-        sources = np.unique(tails)
         found = np.zeros(tails.size, np.bool_)
+        if tails.size <= FEW_EDGES:
+            for at, (tail, head) in enumerate(zip(tails.tolist(), heads.tolist(), strict=True)):
+                found[at] = self._connected(tail, head)
+            return found
+        sources = np.unique(tails)
         pairs = edges_of(tails, heads)
         for tails, counts, heads in self._reach(self._edges, sources):
             found |= np.isin(pairs, edges_of(tails.repeat(counts), heads))
@@ -429,7 +486,23 @@ class Search:
 
     def _reaching(self, nodes: Nodes) -> Nodes:
         """The nodes themselves and all that reach one of them."""
-        return np.flatnonzero(reachable(self._n, reversed_edges(self._edges), nodes))
+        return np.flatnonzero(reachable(self._n, self._backward, nodes))
+
+    def _connected(self, tail: int, head: int) -> bool:
+        """Whether a path leads from one node to another: searched for from both ends, on the side with less to do."""
+        ways = (self._edges, self._backward)
+        fronts = [distinct(leaving(ways[0], np.array([tail]))[1]), np.array([head])]
+        seen = [np.zeros(self._n, np.bool_) for _ in fronts]
+        for side, front in enumerate(fronts):
+            seen[side][front] = True
+        while fronts[0].size and fronts[1].size:
+            if seen[1][fronts[0]].any() or seen[0][fronts[1]].any():
+                return True
+            side = int(fronts[1].size < fronts[0].size)
+            heads = distinct(leaving(ways[side], fronts[side])[1])
+            fronts[side] = heads[~seen[side][heads]]
+            seen[side][fronts[side]] = True
+        return False
 
     def _only_through(self, pairs: Edges, edges: Edges, tails: Nodes, heads: Nodes) -> Edges:
         """The pairs that have a path over one of the given edges."""

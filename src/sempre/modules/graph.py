@@ -279,7 +279,7 @@ class _Counts:
         distinct, times = np.unique(edges, return_counts=True)
         at = self._edges.searchsorted(distinct)
         self._counts[at] -= times
-        gone = self._counts == 0
+        gone = at[self._counts[at] == 0]
         lost = self._edges[gone]
-        self._edges, self._counts = self._edges[~gone], self._counts[~gone]
+        self._edges, self._counts = np.delete(self._edges, gone), np.delete(self._counts, gone)
         return np.asarray(lost)
