@@ -478,9 +478,10 @@ class Search:
             for at, (tail, head) in enumerate(zip(tails.tolist(), heads.tolist(), strict=True)):
                 found[at] = self._connected(tail, head)
             return found
-        sources = np.unique(tails)
+        leads = reachable(self._n, self._backward, heads)
+        sources = distinct(tails[leads[tails]])
         pairs = edges_of(tails, heads)
-        for tails, counts, heads in self._reach(self._edges, sources):
+        for tails, counts, heads in self._reach(self._trusted_from(sources, None, leads), sources):
             found |= np.isin(pairs, edges_of(tails.repeat(counts), heads))
         return found
 
