@@ -666,6 +666,33 @@ STATES = (
     ),
 )
 
+MODULES = (
+    Entry(
+        "E615",
+        "a module for a rule or a relation's rules that the program does not have",
+        "Name a rule as `sempre check -v` prints it, or a relation that has rules.",
+        '`modules="tc:pth"`',
+    ),
+    Entry(
+        "E616",
+        "two modules for one rule, or for one relation",
+        "Let one of them take all rules of the relation.",
+        "two modules whose `rules` are `path`",
+    ),
+    Entry(
+        "E617",
+        "a rule that the module cannot take",
+        "Leave the rule to sempre, or to another kind of module.",
+        "a `RuleModule` for a rule with a negation",
+    ),
+    Entry(
+        "E618",
+        "a module that answered what it must not",
+        "Correct the module: its contract is in [modules.md](modules.md).",
+        "`holds` that gives a list of another length",
+    ),
+)
+
 PLACES = (
     Entry(
         "E701",
@@ -799,6 +826,7 @@ SECTIONS = (
     ),
     Section("Streams", STREAMS, "[streams.md](streams.md) explains them."),
     Section("Stores", STATES, "[store.md](store.md) explains them."),
+    Section("Modules", MODULES, "What is wrong with `modules=`; [modules.md](modules.md) explains them."),
     Section("Places", PLACES, "Where work runs: this process, Spark, Java."),
     Section("What has no code of its own", GENERAL),
     Section("Warnings", WARNINGS),

@@ -22,15 +22,20 @@ from sempre.api.program import Program
 from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View
 from sempre.ingest import by_name, by_position
+from sempre.modules.protocol import ModuleFacts, ModuleState, RuleModule, Trusted
 
 __all__ = [
     "ChangeSet",
     "CycleChanges",
     "Database",
+    "ModuleFacts",
+    "ModuleState",
     "Past",
     "Program",
     "Report",
+    "RuleModule",
     "Transaction",
+    "Trusted",
     "View",
     "by_name",
     "by_position",

@@ -25,6 +25,7 @@ from sempre.diagnostics import StateError
 from sempre.engine import Progress
 from sempre.lang.parser import parse_atom
 from sempre.limits import DEFAULTS, Limits
+from sempre.modules.choice import Wanted
 from sempre.results import Decoder
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Database(Epochs):
     cycles
         How many cycles active rules may take before they are taken to have no end.
     strategy, modules, place, threads, workers, memory
-        Expert knobs; the defaults choose by themselves.
+        Expert knobs; the defaults choose by themselves. `modules` may have a `RuleModule` of your own.
     switch
         For strategy `elastic`: the share of a run from scratch after which an update is given up for one, or `never`.
     progress
@@ -66,6 +67,8 @@ class Database(Epochs):
         Relations to treat as if they were declared `demand`: only what questions ask for is derived.
     limits
         Thresholds that decide how work is done, never what comes out, for tests: see `sempre.limits`.
+    check_modules
+        Hold every answer of a module against what it must be. It costs a run from scratch per epoch: for tests.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class Database(Epochs):
         spark: Any = None,
         store: Any = None,
         strategy: str = "auto",
-        modules: str | Iterable[str] = "auto",
+        modules: Wanted = "auto",
         place: str = "auto",
         semantics: str | None = None,
         threads: int | None = None,
@@ -88,13 +91,14 @@ class Database(Epochs):
         migrate: bool = False,
         demand: Iterable[str] = (),
         limits: Limits = DEFAULTS,
+        check_modules: bool = False,
     ) -> None:
         check_options(strategy, place, semantics)
         check_amounts(threads, workers, memory)
         check_switch(strategy, switch)
         check_store(store, epoch, migrate)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
-        options = Options(strategy, modules, place, threads, memory, cycles, progress, limits, switch)
+        options = Options(strategy, modules, place, threads, memory, cycles, progress, limits, switch, check_modules)
         program = program.under(semantics)
         super().__init__(program.on_demand(demand) if demand else program, spark, options)
         self._streams: list[Maintenance] = []

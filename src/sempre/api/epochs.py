@@ -13,7 +13,15 @@ from sempre.active.background import Session
 from sempre.analysis.model import Relation
 from sempre.api.changes import ChangeSet, ChangeSets
 from sempre.api.intake import Encoded, IncomingRows, Intake, unknown
-from sempre.api.options import Options, check_active, check_stratified, check_switch, cluster_of, places_of
+from sempre.api.options import (
+    Options,
+    check_active,
+    check_stratified,
+    check_switch,
+    cluster_of,
+    places_of,
+    usable_modules,
+)
 from sempre.api.program import Program
 from sempre.api.relation_frames import RelationFrames
 from sempre.api.views import View, contains
@@ -22,7 +30,6 @@ from sempre.diagnostics import DataError, StateError
 from sempre.engine import Engine, EpochResult, Overtaken, Snapshot
 from sempre.ingest import encode_rows, encode_value
 from sempre.kernel.values import Values
-from sempre.maintain.decide import usable_modules
 from sempre.modules.find import modularize
 from sempre.plan.backend import sealed, sealed_for_cycles
 from sempre.results import Decoder
@@ -49,7 +56,7 @@ class Epochs:
         self._spark = spark
         self._options = options
         is_active = program.checked.semantics == "active"
-        parts = modularize(program.evaluated, usable_modules(options.modules, is_active, options.place))
+        parts = modularize(program.evaluated, usable_modules(options, is_active))
         checked = parts.program
         self._backend = LocalBackend(checked, options.threads, options.limits)
         self._decoder = Decoder(self._backend.values, checked.types)
@@ -75,6 +82,7 @@ class Epochs:
                 options.strategy,
                 options.progress,
                 parts.modules,
+                debug=options.check_modules,
                 deferred=parts.deferred,
                 given_places=places,
                 branch=(lambda: sealed(self._backend.branch())) if self._cluster is None else None,

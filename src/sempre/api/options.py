@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import resource
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
@@ -15,7 +15,8 @@ from sempre.diagnostics import BackendError, StateError
 from sempre.engine import Progress
 from sempre.limits import DEFAULTS, Limits
 from sempre.maintain.decide import ELASTIC
-from sempre.maintain.strategy_names import STRATEGY_NAMES
+from sempre.maintain.strategy_names import MODULAR_STRATEGIES, STRATEGY_NAMES
+from sempre.modules.choice import ModuleChoice, Wanted, chosen_modules
 from sempre.modules.find import Modular
 from sempre.places import Places
 from sempre.plan.backend import sealed
@@ -32,7 +33,7 @@ class Options:
     """The expert knobs of a database, and who is told of progress."""
 
     strategy: str
-    modules: str | Iterable[str]
+    modules: Wanted
     place: str
     threads: int | None
     memory: str | int | None
@@ -40,10 +41,11 @@ class Options:
     progress: Callable[[Progress], None] | None = None
     limits: Limits = DEFAULTS
     switch: float | str | None = None
+    check_modules: bool = False
 
     def to_open(self) -> dict[str, Any]:
         """Those that another state of the same database is opened with."""
-        names = ("strategy", "modules", "place", "threads", "memory", "limits", "switch")
+        names = ("strategy", "modules", "place", "threads", "memory", "limits", "switch", "check_modules")
         return {name: getattr(self, name) for name in names}
 
 
@@ -113,6 +115,27 @@ def check_active(strategy: str, place: str, cycles: int | None) -> None:
         raise StateError("place `cluster` is for stratified rules", hint="Active rules run in the driver.")
     if cycles is not None and cycles < 1:
         raise StateError(f"`cycles` is {cycles}, and no run is that short", hint="Use a number from 1.")
+
+
+def usable_modules(options: Options, is_active: bool) -> ModuleChoice:
+    """The modules that serve.
+
+    Active rules read the database of the cycle before: nothing is closed at once there. DataFrames have rounds, or
+    tasks that close whole strata; only neighbors are found by sorting there too.
+    """
+    wanted = chosen_modules(options.modules)
+    if wanted.own:
+        who = f"module `{wanted.own[0].name}`"
+        if is_active:
+            raise StateError(f"{who} is for stratified rules", hint="Leave it out: active rules have no modules.")
+        if options.place == "cluster":
+            raise StateError(f"{who} cannot work on the cluster", hint='Use `place="driver"`, or leave the module out.')
+        if options.strategy not in MODULAR_STRATEGIES:
+            hint = f"Use one of: {', '.join(MODULAR_STRATEGIES)}."
+            raise StateError(f"strategy `{options.strategy}` has no modules, and {who} was given", hint=hint)
+    if is_active:
+        return wanted.of_kinds(())
+    return wanted.of_kinds(("seq",)) if options.place == "cluster" else wanted
 
 
 def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBackend) -> SparkBackend | None:

@@ -4,8 +4,9 @@ Three ways to know it, one interface. All work on nodes 0..n-1 and on batches of
 
 - `add(edges)` gives the pairs that become reachable; `Search`, which remembers no pairs, also some that were before;
 - `remove(edges, trusted, also)` gives the pairs that had a path over one of the removed edges and have none left that
-  uses only trusted edges; afterwards the removed edges are gone, and all others count again. `also` are reachable pairs
-  that are no edges: what has a path over them is looked at too;
+  uses only trusted edges; afterwards the removed edges are gone, and all others count again. `trusted` is asked about
+  edges on such paths, and about no others. `also` are reachable pairs that are no edges: what has a path over them is
+  looked at too;
 - `holds(tails, heads)` says which pairs are reachable now.
 
 Paths are never empty: a node reaches itself only on a cycle. `Matrix` has a row of bits for every node, `Search` only
@@ -14,7 +15,7 @@ the edges; `Components` ignores directions and has a label for every node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -43,6 +44,7 @@ from sempre.kernel.join import distinct
 Block: TypeAlias = tuple[Nodes, Nodes, Nodes]
 Blocks: TypeAlias = Iterator[Block]
 Bits: TypeAlias = NDArray[np.uint64]
+Trust: TypeAlias = Callable[[Edges], Edges]
 
 WORD = 64
 NONE: Edges = np.empty(0, np.int64)
@@ -55,6 +57,10 @@ SEARCH_SOURCES = 1 << 12
 SEARCH_PAIRS = 1 << 22
 # Up to this many edges are added one after the other; more of them in one sweep.
 FEW_EDGES = 16
+# Up to this many edges are removed by looking at what leads to each and on from it; more of them source by source.
+FEW_CROSSED = 64
+# Fewer than one in this many edges are put in their places; more are sorted in.
+FEW_SHARE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +85,8 @@ class Reach(Protocol):
 
     def add(self, edges: Edges) -> Pairs: ...
 
-    def remove(self, edges: Edges, trusted: Edges | None, also: Edges = NONE) -> Pairs:
-        """`trusted` are sorted edges that are left; None when all of them are trusted."""
+    def remove(self, edges: Edges, trusted: Trust | None, also: Edges = NONE) -> Pairs:
+        """`trusted` gives those of some edges that are trusted, sorted; None when all that are left are."""
         ...
 
     def holds(self, tails: Nodes, heads: Nodes) -> Mask: ...
@@ -123,19 +129,82 @@ class Matrix:
             self._close(self._rows, touched, self._edges)
         return _pairs(touched, self._rows[touched] & ~before)
 
-    def remove(self, edges: Edges, trusted: Edges | None, also: Edges = NONE) -> Pairs:
+    def remove(self, edges: Edges, trusted: Trust | None, also: Edges = NONE) -> Pairs:
         crossed = np.union1d(edges, also)
         touched = self._reaching(ends(crossed)[0])
         before = self._rows[touched]
         if trusted is not None:
             before &= self._through(crossed, touched)
-        self._edges = np.setdiff1d(self._edges, edges, assume_unique=True)
+        self._edges = _without(self._edges, edges)
         self._close(self._rows, touched, self._edges)
-        kept = self._rows
+        kept = self._rows[touched]
         if trusted is not None:
-            kept = np.zeros_like(self._rows)
-            self._close(kept, np.arange(self._n), trusted)
-        return _pairs(touched, before & ~kept[touched])
+            kept &= before
+            kept = self._proved(touched, kept, trusted)
+        return _pairs(touched, before & ~kept)
+
+    def _proved(self, nodes: Nodes, wanted: Bits, trusted: Trust) -> Bits:
+        """The wanted pairs of these nodes that a path of trusted edges connects.
+
+        What is on a path between the two is looked at, and nothing else. A bit for each source is handed on along the
+        edges, or a bit for each target against them, whichever are fewer.
+        """
+        asked = np.flatnonzero(wanted.any(axis=1))
+        proved = np.zeros_like(wanted)
+        if not asked.size:
+            return proved
+        sources = nodes[asked]
+        ends_in = np.bitwise_or.reduce(wanted[asked], axis=0)
+        targets = np.flatnonzero(np.unpackbits(ends_in.view(np.uint8), bitorder="little"))
+        edges = self._between(sources, ends_in, trusted)
+        if not edges.size:
+            return proved
+        forward = sources.size < targets.size
+        seeds = sources if forward else targets
+        along = reversed_edges(edges) if forward else edges
+        inner, found = _reached_seeds(along, seeds)
+        block = max(1, WRITE_WORDS // max(wanted.shape[1], 1))
+        for begin in range(0, asked.size, block):
+            part = slice(begin, begin + block)
+            pairs = np.zeros((asked[part].size, wanted.shape[1] * WORD), np.bool_)
+            others = targets if forward else sources[part]
+            at = np.minimum(inner.searchsorted(others), inner.size - 1)
+            bits = found[at]
+            bits[inner[at] != others] = 0
+            if forward:
+                first, last = begin // WORD, -(-(begin + pairs.shape[0]) // WORD)
+                spread = np.unpackbits(
+                    np.ascontiguousarray(bits[:, first:last]).view(np.uint8), axis=1, bitorder="little"
+                )
+                offset = begin - first * WORD
+                pairs[:, targets] = spread[:, offset : offset + pairs.shape[0]].T
+            else:
+                pairs[:, targets] = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[:, : targets.size]
+            proved[asked[part]] = np.packbits(pairs, axis=1, bitorder="little").view(np.uint64)
+        return proved & wanted
+
+    def _between(self, sources: Nodes, targets: Bits, trusted: Trust) -> Edges:
+        """The trusted edges that lead on from the sources, as far as something there leads to a target; sorted."""
+        words = np.flatnonzero(targets)
+        seen = np.zeros(self._n, np.bool_)
+        seen[sources] = True
+        parts = [NONE]
+        front = sources
+        while front.size:
+            at, heads = leaving(self._edges, front)
+            hit = (targets[heads // WORD] >> (heads % WORD).astype(np.uint64)) & np.uint64(1) != 0
+            rest = distinct(heads[~hit])
+            leads = np.zeros(self._n, np.bool_)
+            leads[rest[(self._rows[np.ix_(rest, words)] & targets[words]).any(axis=1)]] = True
+            useful = hit | leads[heads]
+            edges = trusted(edges_of(front[at[useful]], heads[useful]))
+            parts.append(edges)
+            heads = distinct(ends(edges)[1])
+            front = heads[~seen[heads]]
+            seen[front] = True
+        edges = np.concatenate(parts)
+        edges.sort()
+        return edges
 
     def holds(self, tails: Nodes, heads: Nodes) -> Mask:
         words = self._rows[tails, heads // WORD]
@@ -154,52 +223,72 @@ class Matrix:
     def _through(self, edges: Edges, touched: Nodes) -> Bits:
         """For each touched node, what it reaches over one of the edges."""
         tails, heads = ends(edges)
-        base = np.zeros_like(self._rows)
+        base = np.zeros(self._rows.shape, np.uint64)  # pages that nobody writes to are never made
         order = np.argsort(tails, kind="stable")
         _or_rows(base, tails[order], self._rows, heads[order])
         _set_bits(base, tails, heads)
-        self._propagate(base, touched, self._edges)
+        _propagate(base, self._n, touched, self._edges)
         return base[touched]
 
     def _close(self, rows: Bits, nodes: Nodes, edges: Edges) -> None:
         """Compute the rows of `nodes` anew; nodes they lead to outside have right rows already."""
         inside = np.zeros(self._n, np.bool_)
         inside[nodes] = True
-        tails, heads = ends(edges)
-        mine = inside[tails]
-        tails, heads = tails[mine], heads[mine]
+        at, heads = leaving(edges, nodes)
+        tails = nodes[at]
         rows[nodes] = 0
         _set_bits(rows, tails, heads)
         outside = ~inside[heads]
         # Many edges may lead to nodes that lead nowhere, as the last steps of paths do.
-        outside[outside] = np.asarray(rows[: self._n].any(axis=1))[heads[outside]]
+        beyond = distinct(heads[outside])
+        leads = np.zeros(self._n, np.bool_)
+        for begin in range(0, beyond.size, WRITE_WORDS):
+            part = beyond[begin : begin + WRITE_WORDS]
+            leads[part] = rows[part].any(axis=1)
+        outside[outside] = leads[heads[outside]]
         _or_rows(rows, tails[outside], rows, heads[outside])
-        self._propagate(rows, nodes, edges)
+        _propagate(rows, self._n, nodes, edges)
 
-    def _propagate(self, rows: Bits, nodes: Nodes, edges: Edges) -> None:
-        """Give every node, in `nodes`, also what is in the rows of those it leads to, in `nodes` too."""
-        inside = np.zeros(self._n, np.bool_)
-        inside[nodes] = True
-        place = np.cumsum(inside) - 1
-        tails, heads = ends(edges)
-        mine = inside[tails] & inside[heads]
-        tails, heads = place[tails[mine]], place[heads[mine]]
-        level = levels(nodes.size, tails, heads)
-        if (level >= 0).all():
-            _sweep(rows, nodes, level, tails, heads)
-            return
-        count, label = strong_components(nodes.size, tails, heads)
-        # Every component works on the row of one of its nodes; the others get a copy.
-        chief = np.empty(count, np.int64)
-        chief[label] = nodes
-        order = np.argsort(label, kind="stable")
-        _or_rows(rows, chief[label[order]], rows, nodes[order])
-        across = distinct(edges_of(label[tails], label[heads]))
-        tails, heads = ends(across)
-        apart = tails != heads
-        tails, heads = tails[apart], heads[apart]
-        _sweep(rows, chief, levels(count, tails, heads), tails, heads)
-        rows[nodes] = rows[chief[label]]
+
+def _propagate(rows: Bits, n: int, nodes: Nodes, edges: Edges) -> None:
+    """Give every node, in `nodes`, also what is in the rows of those it leads to, in `nodes` too. Both are sorted."""
+    inside = np.zeros(n, np.bool_)
+    inside[nodes] = True
+    place = np.cumsum(inside) - 1
+    at, heads = leaving(edges, nodes)
+    mine = inside[heads]
+    tails, heads = at[mine], place[heads[mine]]
+    level = levels(nodes.size, tails, heads)
+    if (level >= 0).all():
+        _sweep(rows, nodes, level, tails, heads)
+        return
+    count, label = strong_components(nodes.size, tails, heads)
+    # Every component works on the row of one of its nodes; the others get a copy.
+    chief = np.empty(count, np.int64)
+    chief[label] = nodes
+    order = np.argsort(label, kind="stable")
+    _or_rows(rows, chief[label[order]], rows, nodes[order])
+    across = distinct(edges_of(label[tails], label[heads]))
+    tails, heads = ends(across)
+    apart = tails != heads
+    tails, heads = tails[apart], heads[apart]
+    _sweep(rows, chief, levels(count, tails, heads), tails, heads)
+    rows[nodes] = rows[chief[label]]
+
+
+def _reached_seeds(edges: Edges, seeds: Nodes) -> tuple[Nodes, Bits]:
+    """The nodes at sorted edges, and for each a bit for every seed that a path leads to from it."""
+    tails, heads = ends(edges)
+    nodes = distinct(np.concatenate((tails, heads)))
+    tails, heads = nodes.searchsorted(tails), nodes.searchsorted(heads)
+    number = np.full(nodes.size, -1)
+    known = np.flatnonzero(np.isin(seeds, nodes))
+    number[nodes.searchsorted(seeds[known])] = known
+    rows = np.zeros((nodes.size, -(-seeds.size // WORD)), np.uint64)
+    last = number[heads] >= 0
+    _set_bits(rows, tails[last], number[heads[last]])
+    _propagate(rows, nodes.size, np.arange(nodes.size), edges_of(tails, heads))
+    return nodes, rows
 
 
 def _sweep(rows: Bits, nodes: Nodes, level: Nodes, tails: Nodes, heads: Nodes) -> None:
@@ -261,8 +350,15 @@ def _spread(nodes: Nodes, rows: Bits) -> Blocks:
         yield nodes[begin + row], counts, heads
 
 
+def _without(edges: Edges, gone: Edges) -> Edges:
+    """Sorted edges without some of them."""
+    return np.delete(edges, edges.searchsorted(gone))
+
+
 def _united(edges: Edges, more: Edges) -> Edges:
-    """Sorted edges with more of them, none of which are among them."""
+    """Sorted edges with more of them, sorted, none of which are among them."""
+    if more.size * FEW_SHARE < edges.size:
+        return np.insert(edges, edges.searchsorted(more), more)
     united = np.concatenate((edges, more))
     united.sort()
     return united
@@ -275,25 +371,92 @@ class Search:
         """`edges`, if some are there already, are sorted."""
         self._n = 0
         self._edges = np.empty(0, np.int64) if edges is None else edges
+        self._turned: Edges | None = None
+
+    @property
+    def _backward(self) -> Edges:
+        """The edges turned around, sorted: made when first needed, then kept."""
+        if self._turned is None:
+            self._turned = reversed_edges(self._edges)
+        return self._turned
 
     def grow(self, nodes: int) -> None:
         self._n = max(self._n, nodes)
 
     def add(self, edges: Edges) -> Pairs:
         self._edges = _united(self._edges, edges)
+        if self._turned is not None:
+            self._turned = _united(self._turned, reversed_edges(edges))
         tails, heads = ends(edges)
         if edges.size <= FEW_EDGES:
             # Every new pair leads to the tail of a new edge and on from its head.
-            return Pairs(None, self._crossing(self._edges, reversed_edges(self._edges), tails, heads))
+            return Pairs(None, self._crossing(self._edges, self._backward, tails, heads))
         return Pairs(None, self._reach(self._edges, self._reaching(tails)))
 
-    def remove(self, edges: Edges, trusted: Edges | None, also: Edges = NONE) -> Pairs:
+    def remove(self, edges: Edges, trusted: Trust | None, also: Edges = NONE) -> Pairs:
         crossed = np.union1d(edges, also)
+        if crossed.size <= FEW_CROSSED:
+            concerned = self._concerned(crossed)
+            self._remove(edges)
+            return Pairs(None, self._lost_between(concerned, trusted))
         sources = self._reaching(ends(crossed)[0])
         before = self._edges
-        self._edges = np.setdiff1d(before, edges, assume_unique=True)
-        kept = self._edges if trusted is None else trusted
+        self._remove(edges)
+        kept = self._edges if trusted is None else self._trusted_from(sources, trusted)
         return Pairs(None, self._lost(before, kept, crossed, sources, trusted is None))
+
+    def _remove(self, edges: Edges) -> None:
+        self._edges = _without(self._edges, edges)
+        if self._turned is not None:
+            self._turned = _without(self._turned, reversed_edges(edges))
+
+    def _concerned(self, crossed: Edges) -> list[tuple[Nodes, Nodes]]:
+        """For each edge, what leads to it, its tail included, and what it leads to, its head included."""
+        forward, backward = self._edges, self._backward
+        return [
+            (
+                np.flatnonzero(reachable(self._n, backward, np.array([tail]))),
+                np.flatnonzero(reachable(self._n, forward, np.array([head]))),
+            )
+            for tail, head in zip(*(nodes.tolist() for nodes in ends(crossed)), strict=True)
+        ]
+
+    def _lost_between(self, concerned: list[tuple[Nodes, Nodes]], trusted: Trust | None) -> Blocks:
+        """The pairs of sources and targets that are not connected now; what is between the two is looked at alone."""
+        targets = distinct(np.concatenate([NONE, *(ends_ for _, ends_ in concerned)]))
+        leads = reachable(self._n, self._backward, targets)
+        sources = distinct(np.concatenate([NONE, *(starts for starts, _ in concerned)]))
+        kept = self._trusted_from(sources[leads[sources]], trusted, leads)
+        for starts, ends_ in concerned:
+            chunk = max(1, SEARCH_PAIRS // ends_.size)
+            for begin in range(0, starts.size, chunk):
+                part = starts[begin : begin + chunk]
+                pairs = edges_of(part.repeat(ends_.size), np.tile(ends_, part.size))
+                if kept.size:
+                    still = _joined(self._reach(kept, part[leads[part]]))
+                    pairs = np.setdiff1d(pairs, still, assume_unique=True)
+                tails, heads = ends(pairs)
+                yield tails, np.ones(tails.size, np.int64), heads
+
+    def _trusted_from(self, sources: Nodes, trusted: Trust | None, within: Mask | None = None) -> Edges:
+        """The trusted edges that lead on from the sources, to some nodes alone; sorted."""
+        seen = np.zeros(self._n, np.bool_)
+        seen[sources] = True
+        parts, front = [NONE], sources
+        while front.size:
+            at, heads = leaving(self._edges, front)
+            edges = edges_of(front[at], heads)
+            if within is not None:
+                edges = edges[within[heads]]
+            if trusted is not None:
+                edges = trusted(edges)
+            parts.append(edges)
+            heads = distinct(ends(edges)[1])
+            front = heads[~seen[heads]]
+            seen[front] = True
+        edges = np.concatenate(parts)
+        edges.sort()
+        return edges
 
     def _lost(self, before: Edges, kept: Edges, crossed: Edges, sources: Nodes, exact: bool) -> Blocks:
         """Pairs from the sources over crossed edges that are not left over the kept ones."""
@@ -310,16 +473,37 @@ class Search:
             yield tails_, np.ones(tails_.size, np.int64), heads_
 
     def holds(self, tails: Nodes, heads: Nodes) -> Mask:
-        sources = np.unique(tails)
         found = np.zeros(tails.size, np.bool_)
+        if tails.size <= FEW_EDGES:
+            for at, (tail, head) in enumerate(zip(tails.tolist(), heads.tolist(), strict=True)):
+                found[at] = self._connected(tail, head)
+            return found
+        leads = reachable(self._n, self._backward, heads)
+        sources = distinct(tails[leads[tails]])
         pairs = edges_of(tails, heads)
-        for tails, counts, heads in self._reach(self._edges, sources):
+        for tails, counts, heads in self._reach(self._trusted_from(sources, None, leads), sources):
             found |= np.isin(pairs, edges_of(tails.repeat(counts), heads))
         return found
 
     def _reaching(self, nodes: Nodes) -> Nodes:
         """The nodes themselves and all that reach one of them."""
-        return np.flatnonzero(reachable(self._n, reversed_edges(self._edges), nodes))
+        return np.flatnonzero(reachable(self._n, self._backward, nodes))
+
+    def _connected(self, tail: int, head: int) -> bool:
+        """Whether a path leads from one node to another: searched for from both ends, on the side with less to do."""
+        ways = (self._edges, self._backward)
+        fronts = [distinct(leaving(ways[0], np.array([tail]))[1]), np.array([head])]
+        seen = [np.zeros(self._n, np.bool_) for _ in fronts]
+        for side, front in enumerate(fronts):
+            seen[side][front] = True
+        while fronts[0].size and fronts[1].size:
+            if seen[1][fronts[0]].any() or seen[0][fronts[1]].any():
+                return True
+            side = int(fronts[1].size < fronts[0].size)
+            heads = distinct(leaving(ways[side], fronts[side])[1])
+            fronts[side] = heads[~seen[side][heads]]
+            seen[side][fronts[side]] = True
+        return False
 
     def _only_through(self, pairs: Edges, edges: Edges, tails: Nodes, heads: Nodes) -> Edges:
         """The pairs that have a path over one of the given edges."""
@@ -407,15 +591,17 @@ class Components:
         members = np.flatnonzero((after >= 0) & touched[after])
         return _between(members, after[members], before[members])
 
-    def remove(self, edges: Edges, trusted: Edges | None, also: Edges = NONE) -> Pairs:
+    def remove(self, edges: Edges, trusted: Trust | None, also: Edges = NONE) -> Pairs:
         before = self._labels
-        self._edges = np.setdiff1d(self._edges, edges, assume_unique=True)
+        self._edges = _without(self._edges, edges)
         touched = np.zeros(before.size, np.bool_)
         label = before[ends(np.union1d(edges, also))[0]]
         touched[label[label >= 0]] = True
         members = np.flatnonzero((before >= 0) & touched[before])
-        self._labels = self._relabeled(members, self._edges)
-        kept = self._labels if trusted is None else self._relabeled(members, trusted)
+        at, heads = leaving(self._edges, members)
+        inside = edges_of(members[at], heads)
+        self._labels = self._relabeled(members, inside)
+        kept = self._labels if trusted is None else self._relabeled(members, trusted(inside))
         return _between(members, before[members], kept[members])
 
     def holds(self, tails: Nodes, heads: Nodes) -> Mask:
@@ -423,16 +609,12 @@ class Components:
         return np.asarray((label >= 0) & (label == self._labels[heads]))
 
     def _relabeled(self, members: Nodes, edges: Edges) -> Nodes:
-        """The labels with those of `members`, whole components, found anew from the edges."""
+        """The labels with those of `members`, whole components, found anew from the edges in them."""
         after = self._labels.copy()
         after[members] = -1
-        inside = np.zeros(after.size, np.bool_)
-        inside[members] = True
-        tails, heads = ends(edges)
-        mine = inside[tails]
-        tails, heads = tails[mine], heads[mine]
+        tails, heads = (members.searchsorted(nodes) for nodes in ends(edges))
         alive = distinct(np.concatenate((tails, heads)))
-        after[alive] = components(after.size, tails, heads)[alive]
+        after[members[alive]] = members[components(members.size, tails, heads)[alive]]
         return after
 
 

@@ -5,7 +5,11 @@ again from whatever is certain, until the facts in question are proved or nothin
 case everything looked at and not proved rests only on itself, and is deleted at once. So nothing is overdeleted, and
 nothing has to be rederived. Good for small deletions with many other proofs, bad for large ones.
 
-Reference: [Motik15]; with the counter `nonrec` [Hu22] section 2.3.
+With modules the search goes through the other rules alone, and what it cannot prove may still hold by what a module
+derives. So there a fact in question that has no proof is deleted, and nothing that was looked at on the way; what
+other rules or modules still derive in the end is derived again.
+
+Reference: [Motik15]; with the counter `nonrec` [Hu22] section 2.3; with modules, section 5.2.
 Differs: facts are searched for in batches, and what the search rejects is deleted together.
 """
 
@@ -15,9 +19,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sempre.analysis.model import NormalRule, Stratum
-from sempre.maintain.dredc import Counters, changed_nonrec, count_nonrecursive
+from sempre.maintain.dredc import Counters, changed_nonrec, count_nonrecursive, go_on
+from sempre.maintain.modular import PartitionedMemory, exchange_of, taking_part
 from sempre.maintain.planning import pivots
-from sempre.maintain.recompute import materialize
+from sempre.maintain.recompute import materialize_with
 from sempre.maintain.states import read_step
 from sempre.maintain.strategy import Outcome, Work, nonempty
 from sempre.maintain.update import StratumUpdate, heads, own_views
@@ -35,28 +40,38 @@ class BackwardForward:
         self._counting = counting
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
-        return materialize(work, stratum)
+        return materialize_with(work, stratum, modules=work.modules.get(stratum.index, ()))[0]
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
-        backward = [(rule, HEAD) for rule in (*stratum.nonrecursive, *stratum.recursive)]
-        update = StratumUpdate(work, stratum, [*_to_bodies(stratum), *backward])
+        exchange = exchange_of(work, stratum, taking_part(work, stratum, memory))
+        generic = exchange.generic
+        backward = [(rule, HEAD) for rule in (*generic.nonrecursive, *generic.recursive)]
+        update = StratumUpdate(work, generic, [*_to_bodies(generic), *backward], exchange=exchange)
+        if exchange:
+            go_on(update, memory)
+        counters = memory.counters if isinstance(memory, PartitionedMemory) else memory
         nonrecursive, recursive, removed = update.lost()
-        gained = update.gained()
+        gained, again = update.gained(), dict[str, Rows]()
         nonrec = None
-        if update.is_any(nonrecursive, recursive, removed):
+        if update.is_any(nonrecursive, recursive, removed) or exchange.loses():
             if self._counting:
-                before = memory.nonrec if memory else count_nonrecursive(work, stratum, update.below, old=True)
+                before = counters.nonrec if counters else count_nonrecursive(work, generic, update.below, old=True)
                 nonrec = changed_nonrec(update, before, nonrecursive, gained)
             search = _Search(update, nonrec)
             for name in stratum.relations:
                 parts = [*heads((nonrecursive, recursive), name), *([removed[name]] if name in removed else [])]
                 if parts:
                     search.doubt(name, update.backend.union(parts))
-            search.run()
-        elif memory is not None:
-            nonrec = changed_nonrec(update, memory.nonrec, nonrecursive, gained)
-        update.insert(gained, {})
-        return update.outcome(None if nonrec is None else Counters(nonrec, None))
+            if exchange:
+                search.run_with_modules()
+                again = search.derived_again()
+            else:
+                search.run()
+        elif counters is not None:
+            nonrec = changed_nonrec(update, counters.nonrec, nonrecursive, gained)
+        update.insert(gained, again)
+        after = None if nonrec is None else Counters(nonrec, None)
+        return update.outcome(exchange.remembered(after) if exchange or after is None else after)
 
     def recall(self, standing: Callable[[], Work], stratum: Stratum) -> None:
         """It finds out what it needs when it needs it."""
@@ -106,6 +121,47 @@ class _Search:
             for head, plans in update.plans_for(rejected).items():
                 broken = backend.derive(head, plans, views, update.dead[head])
                 self.doubt(head, broken)
+
+    def run_with_modules(self) -> None:
+        """The same where modules derive too: they have their turns, and only what is in question is deleted."""
+        update, backend = self._update, self._backend
+        kept_below = update.below.compared(update.orders, gained=False)
+        update.exchange.hear_gone()
+        while True:
+            front, self._doubtful = self._doubtful, {}
+            if front:
+                self._rejected(front)
+                unproved = {name: backend.difference(rows, self._proved[name]) for name, rows in front.items()}
+                front = nonempty(backend, unproved)
+            front = update.exchange.delete(front, update.dead, self._needs_no_proof)
+            if not front:
+                return
+            update.note_round(front)
+            views = update.bury(front, kept_below)
+            for head, plans in update.plans_for(front).items():
+                self.doubt(head, backend.derive(head, plans, views, update.dead[head]))
+
+    def _needs_no_proof(self, name: str, rows: Rows) -> Rows:
+        """The facts that certainly hold: by rules without recursion, or since a proof was found."""
+        backend = self._backend
+        certain = backend.positive(self._nonrec[name], rows) if self._nonrec is not None else None
+        certain = self._update.certain(name, rows) if certain is None else certain
+        return backend.union([certain, backend.intersection(rows, self._proved[name])])
+
+    def derived_again(self) -> dict[str, Rows]:
+        """The dead facts that other rules or modules derive from what is left."""
+        update, backend = self._update, self._backend
+        again = update.exchange.rederive(update.dead)
+        own = {name: update.left(name) for name in self._stratum.relations}
+        for name, dead in update.dead.items():
+            rules = [rule for rule in self._stratum.recursive if rule.relation == name]
+            if len(dead) and rules:
+                views = own_views(update, self._new_below, own)
+                views[name, Read.ONLY] = update.only(dead.rows(), name)
+                plans = [update.plan(rule, HEAD) for rule in rules]
+                found = backend.derive(name, plans, views, self._none(name))
+                again[name] = backend.union([again[name], found]) if name in again else found
+        return again
 
     def _rejected(self, front: Mapping[str, Rows]) -> dict[str, Rows]:
         """What the search looked at and could not prove, if it could not prove all of the front."""

@@ -4,7 +4,8 @@ A module must answer at least what one application of its rules gives, and at mo
 rederivation that is one step of its rules, and nothing that does not hold after the epoch; for overdeletion, every fact
 that a broken rule instance derived and that does not hold after the epoch, and nothing that is not there.
 
-This evaluates the stratum once more, so it is for tests: `Work.debug` switches it on.
+This evaluates the stratum once more, so it is for tests: `Work.debug` switches it on, and `check_modules` of a
+database. What is wrong is an error, with the relation or the rule and what a module did not do.
 
 Reference: [Hu22] Table 1, with the first addition measured against the state after overdeletion.
 """
@@ -14,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from sempre.analysis.model import NormalRule, Stratum
-from sempre.maintain.modular import Exchange
+from sempre.diagnostics import Diagnostic, StateError
+from sempre.maintain.memory import how_many
+from sempre.maintain.modular import Certain, Exchange, owned_by
 from sempre.maintain.recompute import materialize
 from sempre.maintain.states import ViewDict, read_alike
 from sempre.maintain.strategy import Work
 from sempre.modules.spec import Module
-from sempre.plan.backend import Counted, Rows, Tally, Version, View
+from sempre.plan.backend import Counted, Rows, Version, View
 
 
 class WatchedExchange(Exchange):
@@ -27,9 +30,9 @@ class WatchedExchange(Exchange):
 
     def __init__(self, work: Work, stratum: Stratum, modules: Sequence[Module]) -> None:
         super().__init__(work, stratum, modules)
-        owned = frozenset().union(*(module.rules for module in modules))
+        owned = owned_by(modules)
         self._stratum = stratum
-        self._rules = [rule for rule in stratum.recursive if rule.number in owned]
+        self._rules = [rule for rule in (*stratum.nonrecursive, *stratum.recursive) if rule.number in owned]
         self._made_truth: Mapping[str, Version] | None = None
 
     @property
@@ -47,24 +50,22 @@ class WatchedExchange(Exchange):
             assert able is not None
             after = {name: able.standing(present(name)) for name in self._stratum.relations}
             for name, rows in answer.items():
-                assert not len(backend.intersection(rows, after[name])), f"{name} was there already"
-                assert not len(backend.difference(rows, self._truth[name])), f"{name} does not hold"
+                self._none(backend.intersection(rows, after[name]), name, "added, and there already")
+                self._none(backend.difference(rows, self._truth[name]), name, "added, and not true")
                 after[name] = after[name].adding(rows)
             if not any(self._waiting):
-                self._check_step(after, after, "was not added")
+                self._check_step(after, after, "not added")
         return answer
 
-    def delete(
-        self, front: Mapping[str, Rows], dead: Mapping[str, Version], nonrec: Mapping[str, Tally]
-    ) -> dict[str, Rows]:
-        answer = super().delete(front, dead, nonrec)
+    def delete(self, front: Mapping[str, Rows], dead: Mapping[str, Version], certain: Certain) -> dict[str, Rows]:
+        answer = super().delete(front, dead, certain)
         if self.modules:
             backend, old = self._backend, self._work.old
             left = {}
             for name in self._stratum.relations:
                 rows = answer.get(name, backend.empty(name).rows())
-                assert len(backend.intersection(rows, old[name])) == len(rows), f"{name} was not there"
-                assert not len(backend.intersection(rows, dead[name])), f"{name} was gone already"
+                self._none(backend.difference(rows, old[name]), name, "overdeleted, and never there")
+                self._none(backend.intersection(rows, dead[name]), name, "overdeleted twice")
                 left[name] = old[name].removing(backend.union([dead[name].rows(), rows]))
             if not any(self._waiting):
                 self._check_broken(left)
@@ -76,9 +77,9 @@ class WatchedExchange(Exchange):
             backend = self._backend
             left = {n: self._work.old[n].removing(dead[n].rows()) for n in self._stratum.relations}
             for name, rows in answer.items():
-                assert not len(backend.difference(rows, self._truth[name])), f"{name} does not hold"
+                self._none(backend.difference(rows, self._truth[name]), name, "rederived, and not true")
             known = {n: version.adding(answer[n]) if n in answer else version for n, version in left.items()}
-            self._check_step(left, known, "was not rederived", dead)
+            self._check_step(left, known, "not rederived", dead)
         return answer
 
     def _check_step(
@@ -97,7 +98,7 @@ class WatchedExchange(Exchange):
             rows = self._count(rule, {**below, **state}).rows()
             if among is not None:
                 rows = self._backend.intersection(rows, among[rule.relation])
-            assert not len(self._backend.difference(rows, known[rule.relation])), f"{rule.text} {what}"
+            self._none(self._backend.difference(rows, known[rule.relation]), rule, what)
 
     def _check_broken(self, left: Mapping[str, Version]) -> None:
         """Facts that lost an instance of the modules' rules, and are left, hold."""
@@ -106,7 +107,20 @@ class WatchedExchange(Exchange):
             before, after = self._count(rule, self._work.old), self._count(rule, {**kept, **left})
             broken = backend.total(rule.relation, [part for part in (before, after.negated()) if len(part)]).rows()
             broken = backend.intersection(broken, left[rule.relation])
-            assert not len(backend.difference(broken, self._truth[rule.relation])), f"{rule.text} was not overdeleted"
+            self._none(backend.difference(broken, self._truth[rule.relation]), rule, "not overdeleted")
+
+    def _none(self, rows: Rows, of: str | NormalRule, what: str) -> None:
+        """An error, if there are such facts of a relation, or of a rule's head."""
+        if not len(rows):
+            return
+        relation = of if isinstance(of, str) else of.relation
+        module = next((module for module in self.modules if relation in module.heads), None)
+        who = f"module `{module}`" if module is not None else "a module"
+        which = f"of `{relation}`" if isinstance(of, str) else f"that `{of.text}` derives"
+        hint = "Correct the module; `docs/modules.md` has the bounds."
+        raise StateError(
+            Diagnostic("E618", f"{who} broke its bounds: {how_many(len(rows))} {which}: {what}", hint=hint)
+        )
 
     def _kept_below(self) -> dict[str, Version]:
         """The strata below without what is gone, and without what is new."""

@@ -15,14 +15,13 @@ with the last run from scratch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Protocol
 
 from sempre.analysis.model import CheckedProgram, Relation, Stratum
 from sempre.data import dataclass
 from sempre.limits import DEFAULTS, Limits
-from sempre.modules.find import wanted_kinds
 from sempre.modules.spec import Module
 from sempre.plan.backend import CLUSTER, DRIVER
 from sempre.plan.ops import relations_of
@@ -303,18 +302,6 @@ def _read(stratum: Stratum, sizes: StratumSizes) -> int:
 # ---------------------------------------------------------------------------------------------------- modules
 
 
-def usable_modules(modules: str | Iterable[str], is_active: bool, place: str) -> frozenset[str]:
-    """The kinds of modules that serve a database.
-
-    Active rules read the database of the cycle before: nothing is closed at once there. DataFrames have rounds, or
-    tasks that close whole strata; only neighbors are found by sorting there too.
-    """
-    wanted = wanted_kinds(modules)
-    if is_active:
-        return frozenset()
-    return wanted & {"seq"} if place == CLUSTER else wanted
-
-
 def modules_after(history: History | None, modules: tuple[Module, ...]) -> tuple[Module, ...]:
     """The modules of a stratum that may take part when it is derived again, given what they have cost."""
     return () if history is not None and history.avoids_modules() else modules
@@ -340,14 +327,16 @@ def paying_modules(
 ) -> tuple[tuple[Module, ...], str]:
     """The modules that are expected to pay, and why others do not; `measure` gives None where nothing is known yet.
 
-    Components always do, and closures on their own: the rules they replace are cubic. Linear rules are not: a matrix
+    Components always do, and closures on their own: the rules they replace are cubic. So do those that the user has
+    written: they were asked for. Linear rules are not: a matrix
     must fit, and be asked for more than a few rows. A closure among generic rules is swept over in many rounds, so its
     matrix must not be large.
     """
     alone = closes_alone(stratum, modules)
     paying, reasons = [], []
     for module in modules:
-        size = None if module.kind == "stc" or (module.kind == "tc" and alone) else measure(module)
+        surely = module.own is not None or module.kind == "stc" or (module.kind == "tc" and alone)
+        size = None if surely else measure(module)
         reason = "" if size is None else _does_not_pay(module, size, limits)
         if reason:
             reasons.append(f"{module} is left out: {reason}")

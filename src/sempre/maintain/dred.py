@@ -5,7 +5,10 @@ for its group: what is overdeleted is rederived group by group, from the facts t
 fixpoint. Facts that are left have proofs that nothing touched, so they can only be too weak, never too good; and
 rounds that improve a group end where a run from scratch does, since the analysis admits only monotone uses.
 
-Reference: [GMS93].
+Modules take part as they do in DRed^c. Which facts need no proof is found out backward, for those that a module asks
+about.
+
+Reference: [GMS93]; [Hu22] Alg. 3.
 """
 
 from __future__ import annotations
@@ -14,10 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sempre.analysis.model import Stratum
-from sempre.maintain.recompute import materialize
+from sempre.maintain.dredc import go_on
+from sempre.maintain.modular import exchange_of, taking_part
+from sempre.maintain.recompute import materialize_with
 from sempre.maintain.seminaive import Fixpoint, keeps_total
 from sempre.maintain.states import LowerStrata
-from sempre.maintain.strategy import Change, Outcome, Work, nonempty
+from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.maintain.update import StratumUpdate, heads, own_views
 from sempre.plan.backend import Backend, Rows, Version, View
 from sempre.plan.ops import HEAD, Read
@@ -30,31 +35,37 @@ class DRed:
     forgetful = True
 
     def bootstrap(self, work: Work, stratum: Stratum) -> Outcome:
-        return materialize(work, stratum)
+        return materialize_with(work, stratum, modules=work.modules.get(stratum.index, ()))[0]
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
         if any(keeps_total(work.program.relations[name]) for name in stratum.relations):
             return update_totals(work, stratum)
-        return _update(work, stratum)
+        return _update(work, stratum, memory)
 
     def recall(self, standing: Callable[[], Work], stratum: Stratum) -> None:
         """It finds out what it needs when it needs it."""
 
 
-def _update(work: Work, stratum: Stratum) -> Outcome:
+def _update(work: Work, stratum: Stratum, memory: Any) -> Outcome:
     """One update of one stratum: overdeletion on the overlay that all strategies share, then rounds that improve."""
-    rules = (*stratum.nonrecursive, *stratum.recursive)
-    update = StratumUpdate(work, stratum, [(rule, HEAD) for rule in rules], walking=False)
+    exchange = exchange_of(work, stratum, taking_part(work, stratum, memory))
+    rules = (*exchange.generic.nonrecursive, *exchange.generic.recursive)
+    update = StratumUpdate(work, exchange.generic, [(rule, HEAD) for rule in rules], walking=False, exchange=exchange)
+    if exchange:
+        go_on(update, memory)
     _overdelete(update)
     left = {name: update.old[name].removing(update.dead[name].rows()) for name in stratum.relations}
     state = {**work.new, **left}
-    fixpoint = Fixpoint(work.backend, work.plans, work.program, stratum, work.on_round)
-    fixpoint.run(state, _candidates(update, left))
+    candidates = _candidates(update, left)
+    exchange.hear_new()
+    fixpoint = Fixpoint(work.backend, work.plans, work.program, exchange.generic, work.on_round, exchange=exchange)
+    fixpoint.run(state, candidates)
     own = set(stratum.relations)
     work.new.update({name: version for name, version in state.items() if name not in own})
     touched = {name: [update.dead[name].rows(), *(rows for _, rows in fixpoint.touched[name])] for name in own}
     changes = {name: _net(work.backend, update.old[name], state[name], touched[name]) for name in stratum.relations}
-    return Outcome({name: state[name] for name in own}, changes, None, update.rounds + fixpoint.rounds)
+    versions = {name: state[name] for name in own}
+    return Outcome(versions, changes, exchange.remembered(None), update.rounds + fixpoint.rounds)
 
 
 def _net(backend: Backend, old: Version, new: Version, touched: Sequence[Rows]) -> Change:
@@ -73,7 +84,8 @@ def _overdelete(update: StratumUpdate) -> None:
         if parts:
             front[name] = backend.intersection(backend.union(parts), update.old[name])
     below = update.below.compared(update.orders, gained=False)
-    while front := nonempty(backend, front):
+    update.exchange.hear_gone()
+    while front := update.exchange.delete(front, update.dead, update.certain):
         update.note_round(front)
         views = update.bury(front, below)
         front = {
@@ -87,11 +99,14 @@ def _candidates(update: StratumUpdate, left: Mapping[str, Version]) -> dict[str,
     backend, work = update.backend, update.work
     own = {name: backend.view(version.indexed(update.orders.get(name, ()))) for name, version in left.items()}
     gained, newly = update.gained(), update.below.difference(update.stratum.recursive, gained=True, own=own)
+    derived = update.exchange.rederive(update.dead)
     found: dict[str, Rows] = {}
     for name in update.stratum.relations:
         parts = heads((gained, newly), name)
         if name in work.explicit_changes:
             parts.append(work.explicit_changes[name].plus)
+        if name in derived:
+            parts.append(derived[name])
         if len(update.dead[name]):
             groups = backend.groups(name, update.dead[name].rows())
             parts.append(backend.group_rows(name, groups, work.explicit[name]))

@@ -13,19 +13,18 @@ Differs: counters are lazy, and a stratum's changes are one batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.data import dataclass
 from sempre.maintain.memory import Checks, MemorySink, MemorySource, Meta
-from sempre.maintain.modular import PartitionedMemory, exchange_of, worthwhile
+from sempre.maintain.modular import Certain, PartitionedMemory, exchange_of, taking_part
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.states import LowerStrata, read_alike
 from sempre.maintain.strategy import Outcome, Work
 from sempre.maintain.update import StratumUpdate, heads
-from sempre.modules.spec import Module
 from sempre.plan.backend import Counted, Rows, Tally, Version, Walk
 
 
@@ -72,7 +71,7 @@ class DRedC:
         return materialize_with(work, stratum, modules=work.modules.get(stratum.index, ()))[0]
 
     def update(self, work: Work, stratum: Stratum, memory: Any) -> Outcome:
-        exchange = exchange_of(work, stratum, _partition(work, stratum, memory))
+        exchange = exchange_of(work, stratum, taking_part(work, stratum, memory))
         counters = memory.counters if isinstance(memory, PartitionedMemory) else memory
         update = StratumUpdate(work, exchange.generic, exchange=exchange)
         if isinstance(memory, PartitionedMemory):
@@ -85,10 +84,7 @@ class DRedC:
             update.insert(gained, {})
             return replace(update.outcome(exchange.memory(None)), modules=exchange.modules)
         if counters is None:
-            counters = Counters(
-                count_nonrecursive(work, exchange.generic, update.below, old=True),
-                count_recursive(work, exchange.generic, update.old, update.below, old=True),
-            )
+            counters = counted_before(update)
         if unknown:
             exchange.restore(update.old, (counters.nonrec, counters.rec))
         update.rec = dict(counters.rec)
@@ -103,14 +99,22 @@ class DRedC:
         """It finds out what it needs when it needs it."""
 
 
-def _partition(work: Work, stratum: Stratum, memory: Any) -> Sequence[Module]:
-    """The modules that take part: those that the counters leave out, or, without counters, those expected to pay."""
+def go_on(update: StratumUpdate, memory: Any) -> None:
+    """Let the modules of an update go on from what is remembered; without a memory, from counters made for that."""
     if isinstance(memory, PartitionedMemory):
-        return memory.modules
-    if memory is not None:
-        return ()
-    modules = work.modules.get(stratum.index, ())
-    return worthwhile(work, stratum, modules, {name: work.old[name] for name in stratum.relations})[0]
+        update.exchange.resume(memory.kept, update.old)
+    else:
+        counters = counted_before(update)
+        assert counters.rec is not None
+        update.exchange.restore(update.old, (counters.nonrec, counters.rec))
+
+
+def counted_before(update: StratumUpdate) -> Counters:
+    """The counters before the epoch, counted."""
+    return Counters(
+        count_nonrecursive(update.work, update.stratum, update.below, old=True),
+        count_recursive(update.work, update.stratum, update.old, update.below, old=True),
+    )
 
 
 def _rederived(update: StratumUpdate) -> dict[str, Rows]:
@@ -145,7 +149,7 @@ def _overdelete(
             front[name] = backend.zero(nonrec[name], backend.union(parts))
     below = update.below.compared(update.orders, gained=False)
     update.exchange.hear_gone()
-    while front := update.exchange.delete(front, update.dead, nonrec):
+    while front := update.exchange.delete(front, update.dead, counted_certain(update, nonrec)):
         update.note_round(front)
         walked = update.walk(front, below, nonrec)
         if walked is not None:
@@ -168,6 +172,11 @@ def _bury_walked(update: StratumUpdate, front: Mapping[str, Rows], walked: Walk)
         update.dead[name] = update.dead[name].adding(update.backend.union(went))
         update.rec[name] = update.rec[name].adding(walked.counts[name].negated())
     return dict(walked.pending)
+
+
+def counted_certain(update: StratumUpdate, nonrec: Mapping[str, Tally]) -> Certain:
+    """What certainly holds, by the final counters."""
+    return lambda name, rows: update.backend.positive(nonrec[name], rows)
 
 
 def changed_nonrec(

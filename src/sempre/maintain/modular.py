@@ -5,7 +5,8 @@ from there, each module hears of what is in the front for it and puts in what fo
 before anybody reads them. What a module puts in it never hears of; a module that had its turn already hears of it in
 the next round.
 
-Overdeletion keeps what certainly holds: the generic module's `nonrec` is final before it begins, and says so.
+Overdeletion keeps what certainly holds: what a rule without recursion derives, or an explicit fact. That is final
+before it begins, and the generic module says so (`Certain`): by the counter `nonrec`, or by evaluating backward.
 
 Reference: [Hu22] Alg. 2 and 3.
 Differs: modules see the front of the same round, not of the one before; the first addition is measured against the
@@ -14,20 +15,24 @@ state after overdeletion, as the bounds of Table 1 need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from sempre.analysis.model import Stratum
+from sempre.analysis.model import NormalRule, Stratum
 from sempre.data import dataclass
 from sempre.maintain.decide import ModuleSize, paying_modules
 from sempre.maintain.memory import Checks, UnstoredMemory
 from sempre.maintain.strategy import Change, Work, nonempty
 from sempre.modules.closing import Closing, ModuleMemory
+from sempre.modules.graph import Column, Facts, Trust
 from sempre.modules.spec import Module
 from sempre.plan.backend import ModuleBackend, Rows, Tally, Version, View
+
+# Those of some facts of a relation that hold, whatever becomes of the rest of the stratum.
+Certain = Callable[[str, Rows], Rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +58,21 @@ class Exchange:
     """
 
     def __init__(self, work: Work, stratum: Stratum, modules: Sequence[Module]) -> None:
-        owned = frozenset().union(*(module.rules for module in modules))
         self.modules = tuple(modules)
-        self.generic = (
-            replace(stratum, recursive=tuple(rule for rule in stratum.recursive if rule.number not in owned))
-            if modules
-            else stratum
-        )
+        self.generic = without(stratum, owned_by(modules)) if modules else stratum
         self._work = work
         self._backend = work.backend
-        able = work.backend.for_modules()
+        self._able = able = work.backend.for_modules()
         assert able is not None or not modules, "this backend has no modules"
         self._closings = [Closing(module, able) for module in modules] if able is not None else []
+        # Relations of modules that may answer with facts that were never there.
+        self._loose = {head for module in modules if module.own is not None for head in module.heads}
         self._own = frozenset(stratum.relations)
+        self._candidates = bool(work.modules.get(stratum.index))
         # Facts from outside that only nonrecursive rules derive need no proof: they hold as long as they are there.
         self._certain = not self.generic.recursive and len(modules) < 2
         self._waiting: list[dict[str, list[Rows]]] = [{} for _ in modules]
-        self._trusted: list[dict[str, Rows] | None] | None = None
+        self._gone: dict[str, Version] = {}
 
     def __bool__(self) -> bool:
         return bool(self._closings)
@@ -97,6 +100,12 @@ class Exchange:
         if not self._closings:
             return None
         return PartitionedMemory(self.modules, counters, tuple(closing.kept() for closing in self._closings))
+
+    def remembered(self, counters: Any) -> PartitionedMemory | None:
+        """The same for strategies that may have no counters: that no module pays is remembered, too."""
+        if not self._closings and self._candidates:
+            return PartitionedMemory((), counters, ())
+        return self.memory(counters)
 
     def _below(self, closing: Closing) -> list[str]:
         return [letter for letter in closing.letters if letter not in self._own]
@@ -134,24 +143,24 @@ class Exchange:
                 front.update({head: rows for head, rows in answer.items() if len(rows)})
         return front
 
-    def delete(
-        self, front: Mapping[str, Rows], dead: Mapping[str, Version], nonrec: Mapping[str, Tally]
-    ) -> dict[str, Rows]:
+    def delete(self, front: Mapping[str, Rows], dead: Mapping[str, Version], certain: Certain) -> dict[str, Rows]:
         """The front with what the modules lose by it."""
         backend = self._backend
         front = nonempty(backend, front)
 
         def holds(head: str, rows: Rows) -> tuple[Rows, Rows]:
+            if head in self._loose:
+                rows = backend.intersection(rows, self._work.old[head])
             left = backend.difference(rows, dead[head])
             if head in front and not self._certain:
                 left = backend.difference(left, backend.version(front[head]))
-            safe = backend.positive(nonrec[head], left)
+            safe = certain(head, left) if len(left) else left
             return safe, backend.difference(left, backend.version(safe)) if len(safe) else left
 
         for turn, closing in enumerate(self._closings):
             told = self._told(turn, closing, front)
             if told:
-                answer = closing.delete(told, self._trust(turn, nonrec), holds)
+                answer = closing.delete(told, self._trust(turn, certain), holds)
                 self._pass_on(turn, front, answer)
                 if self._certain:
                     # What is lost outside and still proved inside stays; the rest is in the answer.
@@ -190,26 +199,45 @@ class Exchange:
                     rows = self._backend.difference(rows, self._backend.version(front[head]))
                 self._waiting[earlier].setdefault(head, []).append(rows)
 
-    def _trust(self, turn: int, nonrec: Mapping[str, Tally]) -> dict[str, Rows] | None:
-        """The facts a module may rest on while others are in doubt; None when it may rest on all."""
+    def _trust(self, turn: int, certain: Certain) -> Trust | None:
+        """Says which facts a module may rest on while others are in doubt; None when it may rest on all.
+
+        A module asks about the facts that it meets, so that nothing is looked at that the change does not concern.
+        """
         if self._certain:
             return None
-        if self._trusted is None:
-            self._trusted = [self._certainties(closing, nonrec) for closing in self._closings]
-        return self._trusted[turn]
+        closing, work, backend = self._closings[turn], self._work, self._able
+        assert backend is not None
 
-    def _certainties(self, closing: Closing, nonrec: Mapping[str, Tally]) -> dict[str, Rows]:
-        backend, work = self._backend, self._work
-        found: dict[str, Rows] = {}
-        for letter in closing.letters:
-            standing = closing.backbone[letter] if letter in closing.backbone else work.old[letter]
+        def trusted(letter: str, facts: Sequence[Column]) -> Facts:
+            rows = backend.collect(letter, (facts,), facts[0].size)
+            rows = backend.intersection(rows, closing.backbone.get(letter, work.old[letter]))
             if letter in self._own:
-                found[letter] = backend.positive(nonrec[letter], standing.rows())
+                rows = certain(letter, rows)
             elif letter in work.changes:
-                found[letter] = backend.difference(standing.rows(), backend.version(work.changes[letter].minus))
-            else:
-                found[letter] = standing.rows()
-        return found
+                rows = backend.difference(rows, self._gone_below(letter))
+            return tuple(backend.columns(rows))
+
+        return trusted
+
+    def _gone_below(self, letter: str) -> Version:
+        if letter not in self._gone:
+            self._gone[letter] = self._backend.version(self._work.changes[letter].minus)
+        return self._gone[letter]
+
+
+def owned_by(modules: Iterable[Module]) -> frozenset[int]:
+    """The rules that modules own, by number."""
+    return frozenset[int]().union(*(module.rules for module in modules))
+
+
+def without(stratum: Stratum, owned: Collection[int]) -> Stratum:
+    """A stratum without some of its rules."""
+
+    def left(rules: tuple[NormalRule, ...]) -> tuple[NormalRule, ...]:
+        return tuple(rule for rule in rules if rule.number not in owned)
+
+    return replace(stratum, nonrecursive=left(stratum.nonrecursive), recursive=left(stratum.recursive))
 
 
 def is_certain(stratum: Stratum, memory: Any) -> bool:
@@ -226,6 +254,16 @@ def exchange_of(work: Work, stratum: Stratum, modules: Sequence[Module]) -> Exch
 
         return WatchedExchange(work, stratum, modules)
     return Exchange(work, stratum, modules)
+
+
+def taking_part(work: Work, stratum: Stratum, memory: Any) -> Sequence[Module]:
+    """The modules of an update: those that are remembered; with no memory at all, those that are expected to pay."""
+    if isinstance(memory, PartitionedMemory):
+        return memory.modules
+    if memory is not None:
+        return ()
+    modules = work.modules.get(stratum.index, ())
+    return worthwhile(work, stratum, modules, {name: work.old[name] for name in stratum.relations})[0]
 
 
 def worthwhile(

@@ -15,7 +15,7 @@ from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.states import LowerStrata, ViewDict, read_alike, read_step
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.plan.backend import Counted, Executable, Rows, Tally, Version, View, Walk
-from sempre.plan.ops import Pivot
+from sempre.plan.ops import HEAD, Pivot, Read
 
 Job = tuple[NormalRule, Pivot]
 
@@ -126,6 +126,20 @@ class StratumUpdate:
     def gained(self) -> dict[str, Counted]:
         """Instances of nonrecursive rules that the change below makes."""
         return self.below.difference(self.stratum.nonrecursive, gained=True, own={})
+
+    def certain(self, name: str, rows: Rows) -> Rows:
+        """Those of some facts that are explicit after the epoch, or that a rule without recursion derives then.
+
+        The plans from heads must be among the `extra` ones.
+        """
+        parts = [self.backend.intersection(rows, self.work.explicit[name])]
+        rules = [rule for rule in self.stratum.nonrecursive if rule.relation == name]
+        if rules and len(rows):
+            views = self.below.standing(self.orders)
+            views[name, Read.ONLY] = self.only(rows, name)
+            plans = [self.plan(rule, HEAD) for rule in rules]
+            parts.append(self.backend.derive(name, plans, views, self.backend.empty(name)))
+        return self.backend.union(parts)
 
     # ------------------------------------------------------------------------------------------------- deleting
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from sempre.data import dataclass
-from sempre.modules.graph import FactBlocks, Facts, Graph
+from sempre.modules.graph import FactBlocks, Facts, Graph, Reasoning, Trust
+from sempre.modules.own import OwnGraph
 from sempre.modules.spec import Module
 from sempre.plan.backend import ModuleBackend, Rows, Version, View
 
@@ -27,7 +28,7 @@ class ModuleMemory:
     """What a module remembers between epochs: its backbone, and the graph, if that is still the one of `stamp`."""
 
     backbone: Mapping[str, Version]
-    graph: Graph
+    graph: Reasoning
     stamp: object
 
 
@@ -37,7 +38,8 @@ class Closing:
     def __init__(self, module: Module, backend: ModuleBackend) -> None:
         self.module = module
         self._backend = backend
-        self.graph = Graph(module, backend.limits.matrix_nodes)
+        most = backend.limits.matrix_nodes
+        self.graph: Reasoning = Graph(module, most) if module.own is None else OwnGraph(module)
         self.backbone: dict[str, Version] = {head: backend.empty(head) for head in module.heads}
         self.letters = module.letters
         # Whether overdeletion may have gone further than what is left proves.
@@ -78,21 +80,20 @@ class Closing:
         return {head: backend.union(parts) for head, parts in answer.items()}
 
     def delete(
-        self, told: Told, trusted: Told | None, holds: Callable[[str, Rows], tuple[Rows, Rows]]
+        self, told: Told, trusted: Trust | None, holds: Callable[[str, Rows], tuple[Rows, Rows]]
     ) -> dict[str, Rows]:
         """The facts of heads that may be gone with these; those that no path gives are among them.
 
-        `trusted` are the facts from outside that are left and need no proof, None when all of them are such. `holds`
-        parts facts of a head into those that are left and hold anyway, and those that are left and may not.
+        `trusted` gives those of some facts from outside that are left and need no proof; None when all are such.
+        `holds` parts facts of a head into those that are left and hold anyway, and those that are left and may not.
         """
         backend = self._backend
         gone: dict[str, list[Rows]] = {}
-        facts = None if trusted is None else {letter: self._facts(rows) for letter, rows in trusted.items()}
         self._doubtful |= trusted is not None or not all(map(self.graph.is_exact, self.module.heads))
         while told:
             given, derived = self._forget(told)
             told = {}
-            for head, rows in self._collected(self.graph.remove(given, facts, derived)).items():
+            for head, rows in self._collected(self.graph.remove(given, trusted, derived)).items():
                 safe, lost = holds(head, rows)
                 if len(safe):
                     self._entrust(head, safe)
@@ -138,8 +139,7 @@ class Closing:
         self.graph.add({head: self._facts(fresh)})
 
     def _facts(self, rows: Rows) -> Facts:
-        tails, heads = self._backend.columns(rows)
-        return tails, heads
+        return tuple(self._backend.columns(rows))
 
     def _collected(self, found: Mapping[str, FactBlocks]) -> dict[str, Rows]:
         return {head: self._backend.collect(head, facts.blocks, facts.size) for head, facts in found.items()}

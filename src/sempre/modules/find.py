@@ -19,33 +19,16 @@ from collections.abc import Collection, Iterable, Mapping
 from sempre.analysis.model import CheckedProgram, NormalRule, Relation, Stratum
 from sempre.analysis.name_graphs import arrange
 from sempre.data import dataclass
-from sempre.diagnostics import StateError
+from sempre.diagnostics import Diagnostic, StateError
 from sempre.modules import shapes
 from sempre.modules.automata import Deterministic, Sketch, TooManyStates, automaton, collapsed, languages
+from sempre.modules.choice import Allowed, ModuleChoice, Wanted, allowed, chosen_modules, rules_named
 from sempre.modules.sequences import sequence_module
 from sempre.modules.shapes import ChainRule, PureRule
 from sempre.modules.spec import Module
+from sempre.plan.ops import relations_of
 from sempre.rewrites.passes import rewrite
 from sempre.rewrites.successors import with_neighbors
-
-PATH_KINDS = ("tc", "stc", "linear", "rch")
-KINDS = (*PATH_KINDS, "seq")
-
-
-def wanted_kinds(modules: str | Iterable[str]) -> frozenset[str]:
-    """The kinds that a user's choice allows: `auto`, `off`, or some kinds, also as text with commas."""
-    if modules == "auto":
-        return frozenset(KINDS)
-    if modules == "off":
-        return frozenset()
-    hint = f"Use auto, off, or some of: {', '.join(KINDS)}."
-    if not isinstance(modules, str | Iterable):
-        raise StateError(f"`modules` is {modules!r}", hint=hint)
-    names = [str(name).strip() for name in (modules.split(",") if isinstance(modules, str) else modules)]
-    for name in names:
-        if name not in KINDS:
-            raise StateError(f"unknown kind of module `{name}`", hint=hint)
-    return frozenset(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +40,49 @@ class Modular:
     deferred: Mapping[str, NormalRule]
 
 
-def modularize(program: CheckedProgram, wanted: str | Iterable[str] = "auto") -> Modular:
+def modularize(program: CheckedProgram, wanted: Wanted | ModuleChoice = "auto") -> Modular:
     """The program after all rewrites, and its modules."""
-    kinds = wanted_kinds(wanted)
-    rewritten = rewrite(program, () if "seq" in kinds else (with_neighbors,))
-    return Modular(rewritten, partition(rewritten, kinds), rewritten.deferred)
+    choice = chosen_modules(wanted)
+    rewritten = rewrite(program, (with_neighbors,))
+    may = allowed(rewritten, choice)
+    if "seq" in may:
+        rewritten = with_neighbors(rewritten, lambda rule: may.may("seq", rule))
+    found = partition(rewritten, choice)
+    _check_named(rewritten, choice, found)
+    return Modular(rewritten, found, rewritten.deferred)
 
 
-def partition(program: CheckedProgram, wanted: str | Collection[str] = "auto") -> dict[int, tuple[Module, ...]]:
+def partition(program: CheckedProgram, wanted: Wanted | ModuleChoice = "auto") -> dict[int, tuple[Module, ...]]:
     """The modules of each stratum that has some, by its index.
 
     Expects equivalences as rules, and rules numbered by their place in the program.
     """
-    kinds = wanted_kinds(wanted)
+    kinds = allowed(program, chosen_modules(wanted))
     found: dict[int, tuple[Module, ...]] = {}
     closed: set[str] = set()
     for stratum in program.strata:
         sequence = sequence_module(program, stratum)
         modules = _modules(program, stratum, kinds, closed) if sequence is None else (sequence,)
+        modules = (*kinds.own.get(stratum.index, ()), *modules)
         if modules:
             found[stratum.index] = modules
         closed |= {name for name in stratum.relations if shapes.are_transitive(_pure_rules(name, stratum))}
     return found
+
+
+def _check_named(program: CheckedProgram, choice: ModuleChoice, found: Mapping[int, tuple[Module, ...]]) -> None:
+    """A kind that was asked for by the name of a relation or rule takes some of what was named, or it is an error."""
+    modules = [module for several in found.values() for module in several]
+    orders = {module.order.relation for module in modules if module.order is not None}
+    for kind, target in choice.named:
+        if kind in choice.kinds:
+            continue
+        rules = rules_named(program, target, "`modules`")
+        taken = {number for module in modules if module.kind == kind for number in module.rules}
+        reads = orders if kind == "seq" else set()
+        if not any(rule.number in taken or reads & relations_of(rule.body) for rule in rules):
+            hint = "`sempre check` says which kinds take which rules."
+            raise StateError(Diagnostic("E617", f"no module of kind `{kind}` takes `{target}`", hint=hint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +100,12 @@ class _Group:
     reason: str
 
 
-def _modules(
-    program: CheckedProgram, stratum: Stratum, kinds: frozenset[str], below: Collection[str]
-) -> tuple[Module, ...]:
+def _modules(program: CheckedProgram, stratum: Stratum, kinds: Allowed, below: Collection[str]) -> tuple[Module, ...]:
     """The modules of a stratum; `below` are the transitive relations of lower strata."""
     relations = program.relations
     if any(relations[name].aggregate is not None for name in stratum.relations):
         return ()
-    heads = [name for name in stratum.relations if _is_graph(relations[name])]
+    heads = [name for name in stratum.relations if name not in kinds.heads and _is_graph(relations[name])]
     equivalences = [m for name in heads if (m := _equivalence(name, stratum, kinds)) is not None]
     closed = {head for module in equivalences for head in module.heads}
     left = [name for name in heads if name not in closed]
@@ -134,10 +136,11 @@ def _pure_rules(name: str, stratum: Stratum) -> list[PureRule]:
     return [p for rule in stratum.recursive if rule.relation == name and (p := shapes.pure(rule)) is not None]
 
 
-def _equivalence(name: str, stratum: Stratum, kinds: frozenset[str]) -> Module | None:
+def _equivalence(name: str, stratum: Stratum, kinds: Allowed) -> Module | None:
     """The relation as connected components, if its rules make it symmetric and transitive."""
-    rules = [rule for rule in _pure_rules(name, stratum) if shapes.holds_in_equivalence(rule)]
-    if "stc" not in kinds or not shapes.are_symmetric(rules) or not shapes.are_transitive(rules):
+    pures = [rule for rule in _pure_rules(name, stratum) if kinds.may("stc", rule.rule)]
+    rules = [rule for rule in pures if shapes.holds_in_equivalence(rule)]
+    if not shapes.are_symmetric(rules) or not shapes.are_transitive(rules):
         return None
     return Module("stc", (name,), frozenset(rule.rule for rule in rules), f"`{name}` is symmetric and transitive")
 
@@ -145,14 +148,12 @@ def _equivalence(name: str, stratum: Stratum, kinds: frozenset[str]) -> Module |
 # ---------------------------------------------------------------------------------------------------- groups
 
 
-def _groups(
-    heads: tuple[str, ...], chains: Iterable[ChainRule], stratum: Stratum, kinds: frozenset[str]
-) -> list[_Group]:
+def _groups(heads: tuple[str, ...], chains: Iterable[ChainRule], stratum: Stratum, kinds: Allowed) -> list[_Group]:
     """What can be recognized of heads that recur through each other: one group, or some of its own for single heads."""
     chains = [c for c in chains if c.head in heads]
     if len(heads) > 1:
-        together = _linear_together(heads, chains) if "rch" in kinds else None
-        if together is not None:
+        together = _linear_together(heads, [c for c in chains if kinds.may("rch", c.rule)])
+        if together is not None and together.rules:
             return [together]
     alone = [_alone(name, [c for c in chains if c.head == name], _pure_rules(name, stratum), kinds) for name in heads]
     return [group for group in alone if group is not None]
@@ -181,20 +182,10 @@ def _linear_together(heads: tuple[str, ...], chains: Iterable[ChainRule]) -> _Gr
     return _Group("rch", heads, owned, Sketch(other + 1, tuple(edges), ends), reads, reason)
 
 
-def _alone(name: str, chains: list[ChainRule], pures: list[PureRule], kinds: frozenset[str]) -> _Group | None:
+def _alone(name: str, chains: list[ChainRule], pures: list[PureRule], kinds: Allowed) -> _Group | None:
     """One head that recurs through itself: as much of it as the wanted kinds allow."""
-    closing = [rule for rule in pures if shapes.holds_in_closure(rule)]
-    if not shapes.are_transitive(closing):
-        closing = []
-    taken = {rule.rule for rule in closing}
-    extending = [c for c in chains if c.rule not in taken and name in (c.word[0], c.word[-1]) and _fits(name, c)]
-    tc = _self_group("tc", name, closing, [])
-    linear = _self_group("linear", name, [], [c for c in extending if len(c.word) == 2])
-    whole = _self_group("rch", name, closing, extending)
-    candidates = [linear if linear.rules == whole.rules else whole, tc, linear]
-    if tc.rules == whole.rules:
-        candidates = [tc]
-    return next((group for group in candidates if group.rules and group.kind in kinds), None)
+    candidates = (_self_group(kind, name, chains, pures, kinds) for kind in ("rch", "tc", "linear"))
+    return next((group for group in candidates if group is not None), None)
 
 
 def _fits(name: str, chain: ChainRule) -> bool:
@@ -202,8 +193,20 @@ def _fits(name: str, chain: ChainRule) -> bool:
     return len(chain.word) > 1 and name not in chain.word[1:-1]
 
 
-def _self_group(kind: str, name: str, closing: list[PureRule], extending: list[ChainRule]) -> _Group:
-    """The group of a head with paths `before* (head) after*`, joined where a rule joins two."""
+def _self_group(kind: str, name: str, chains: list[ChainRule], pures: list[PureRule], kinds: Allowed) -> _Group | None:
+    """The group of a head with paths `before* (head) after*`, joined where a rule joins two, if it is of this kind."""
+    closing = [rule for rule in pures if kinds.may(kind, rule.rule) and shapes.holds_in_closure(rule)]
+    if not shapes.are_transitive(closing):
+        closing = []
+    taken = {rule.rule for rule in closing}
+    closing = [] if kind == "linear" else closing
+    ours = [c for c in chains if c.rule not in taken and kinds.may(kind, c.rule) and kind != "tc"]
+    extending = [c for c in ours if name in (c.word[0], c.word[-1]) and _fits(name, c)]
+    if kind == "linear":
+        extending = [c for c in extending if len(c.word) == 2]
+    shape = "tc" if not extending else "rch" if closing or any(len(c.word) > 2 for c in extending) else "linear"
+    if shape != kind or not (closing or extending):
+        return None
     before, after = 0, 1
     edges: list[tuple[int, shapes.Word, int]] = [(before, (name,), after)]
     if closing:
@@ -236,10 +239,11 @@ def _reason(kind: str, name: str, closing: list[PureRule], extending: list[Chain
 # -------------------------------------------------------------------------------------------------- modules
 
 
-def _paths(groups: list[_Group], kinds: frozenset[str], below: Collection[str]) -> list[Module]:
+def _paths(groups: list[_Group], kinds: Allowed, below: Collection[str]) -> list[Module]:
     """The groups as modules; those that read each other one way become one, if that is wanted and stays small."""
+    free = [group for group in groups if all(kinds.may("rch", rule) for rule in group.rules)]
     modules = []
-    for bundle in _bundles(groups) if "rch" in kinds else [[group] for group in groups]:
+    for bundle in (*_bundles(free), *([group] for group in groups if group not in free)):
         try:
             modules.append(_module(bundle, below))
         except TooManyStates:

@@ -6,21 +6,24 @@ pair of a value in its start state and one in a final state that a path connects
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sempre.data import dataclass
 from sempre.kernel.capacity import check_nodes
-from sempre.kernel.graphs import HEAD_BITS, HEAD_MASK, Edges, Mask, Nodes, edges_of, reversed_edges
+from sempre.kernel.graphs import HEAD_BITS, HEAD_MASK, Edges, Mask, Nodes, edges_of, ends, reversed_edges
 from sempre.kernel.join import distinct
 from sempre.kernel.reach import Components, Matrix, Pairs, Reach, Search
 from sempre.modules.spec import Automaton, Module, closure
 
 Column: TypeAlias = NDArray[np.int64]
-Facts: TypeAlias = tuple[Column, Column]
+Facts: TypeAlias = tuple[Column, ...]
+# Those of some facts of a letter that need no proof.
+Trust: TypeAlias = Callable[[str, Sequence[Column]], Facts]
 
 # Numbers are looked up in a table when it needs at most this many slots a value.
 TABLE_SLOTS = 8
@@ -32,6 +35,22 @@ class FactBlocks:
 
     size: int | None
     blocks: Iterator[Facts]
+
+
+class Reasoning(Protocol):
+    """What a module at work asks of its algorithm: a `Graph`, or what a user has written."""
+
+    stamp: object
+
+    def is_exact(self, head: str) -> bool: ...
+
+    def add(self, facts: Mapping[str, Facts]) -> dict[str, FactBlocks]: ...
+
+    def remove(
+        self, facts: Mapping[str, Facts], trusted: Trust | None, also: Mapping[str, Facts]
+    ) -> dict[str, FactBlocks]: ...
+
+    def holds(self, head: str, facts: Facts) -> Mask: ...
 
 
 class Graph:
@@ -65,14 +84,14 @@ class Graph:
         return self._facts(self._reach.add(edges)) if edges.size else {}
 
     def remove(
-        self, facts: Mapping[str, Facts], trusted: Mapping[str, Facts] | None, also: Mapping[str, Facts]
+        self, facts: Mapping[str, Facts], trusted: Trust | None, also: Mapping[str, Facts]
     ) -> dict[str, FactBlocks]:
         """The facts of heads that were true over these, and are not true over trusted facts alone.
 
         `also` are facts of heads that go and were never given: they were true over others.
         """
         edges = self._edges(facts)
-        given = None if trusted is None else distinct(self._edges(trusted))
+        given = None if trusted is None else partial(self._trusted, trusted)
         derived = distinct(self._edges(also))
         if self._behind is not None:
             told = edges
@@ -95,6 +114,19 @@ class Graph:
                 answer |= self._reach.holds(tails, heads + final)
             found[known] = answer
         return found
+
+    def _trusted(self, trusted: Trust, edges: Edges) -> Edges:
+        """Those of the edges that a trusted fact is behind, sorted and distinct."""
+        states, values = self._paths.states, self._numbers.values
+        (tails, tail_states), (heads, head_states) = (np.divmod(nodes, states) for nodes in ends(edges))
+        found: list[Edges] = [np.empty(0, np.int64)]
+        for state, letter, following in self._paths.steps:
+            mine = (tail_states == state) & (head_states == following)
+            if mine.any():
+                facts = trusted(letter, (values[tails[mine]], values[heads[mine]]))
+                first, second = (self._numbers.known(column) * states for column in facts)
+                found.append(edges_of(first + state, second + following))
+        return distinct(np.concatenate(found))
 
     def _edges(self, facts: Mapping[str, Facts]) -> Edges:
         """The edges of some facts; sorted and distinct, unless facts behind them are counted."""
@@ -248,7 +280,7 @@ class _Counts:
         distinct, times = np.unique(edges, return_counts=True)
         at = self._edges.searchsorted(distinct)
         self._counts[at] -= times
-        gone = self._counts == 0
+        gone = at[self._counts[at] == 0]
         lost = self._edges[gone]
-        self._edges, self._counts = self._edges[~gone], self._counts[~gone]
+        self._edges, self._counts = np.delete(self._edges, gone), np.delete(self._counts, gone)
         return np.asarray(lost)

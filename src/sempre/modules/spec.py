@@ -6,7 +6,7 @@ may read them.
 
 Four kinds of module answer one question, what is reachable from what, over the facts that they did not derive
 themselves: paths that an automaton accepts (`tc`, `linear`, `rch`), and connected components (`stc`). The last kind,
-`seq`, keeps sorted neighbors; its stratum has nothing else.
+`seq`, keeps sorted neighbors; its stratum has nothing else. Modules of a user's own have the kind that the user names.
 
 Reference: [Hu22] section 5.1; [HS04] for regular chains.
 """
@@ -14,8 +14,10 @@ Reference: [Hu22] section 5.1; [HS04] for regular chains.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from sempre.data import dataclass
+from sempre.modules.protocol import RuleModule
 from sempre.plan.ops import Neighbors
 
 
@@ -44,7 +46,8 @@ class Module:
     """Some rules of one stratum that are evaluated together.
 
     `heads` are the relations it derives into, `rules` the numbers of the rules it owns, `reason` says in a sentence
-    what was recognized. `paths` is missing for `stc`, which has one head, and for `seq`, which has an `order`.
+    what was recognized. `paths` is missing for `stc`, which has one head, and for `seq`, which has an `order`. A module
+    of the user's has the relations that it `reads`, its heads first, and how many columns each has.
     """
 
     kind: str
@@ -53,10 +56,15 @@ class Module:
     reason: str
     paths: Automaton | None = None
     order: Neighbors | None = None
+    own: RuleModule | None = None
+    reads: tuple[str, ...] = ()
+    arities: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def letters(self) -> tuple[str, ...]:
         """The relations whose facts it hears of."""
+        if self.own is not None:
+            return self.reads
         return self.heads if self.paths is None else self.paths.letters
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ literals cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from types import MappingProxyType
 
@@ -70,10 +70,14 @@ class Successor:
     helper: str = ""
 
 
-def with_neighbors(program: CheckedProgram) -> CheckedProgram:
-    """The program with its successor rules rewritten, and with a stratum for each relation of neighbors."""
-    helpers = _helpers(program)
-    found = {rule.number: one for rule in program.rules if (one := find_successor(rule, helpers)) is not None}
+def with_neighbors(program: CheckedProgram, may: Callable[[int], bool] = lambda rule: True) -> CheckedProgram:
+    """The program with its successor rules rewritten, and with a stratum for each relation of neighbors.
+
+    Rules that it may not touch, by number, are left alone.
+    """
+    helpers = {name: rule for name, rule in _helpers(program).items() if may(rule.number)}
+    mine = [rule for rule in program.rules if may(rule.number)]
+    found = {rule.number: one for rule in mine if (one := find_successor(rule, helpers)) is not None}
     deferred = {name: rule for name, rule in helpers.items() if _only_read_by(name, program, found)}
     found = {number: one for number, one in found.items() if not one.helper or one.helper in deferred}
     if not found:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 import sempre
+from sempre.api.options import Options, usable_modules
 from sempre.explain import decisions
 from sempre.limits import DEFAULTS
 from sempre.maintain.decide import (
@@ -23,7 +24,6 @@ from sempre.maintain.decide import (
     paying_modules,
     placed,
     upkeep,
-    usable_modules,
 )
 from sempre.maintain.registry import STRATEGIES
 from sempre.modules.find import Modular, modularize
@@ -325,7 +325,7 @@ def test_what_a_run_shows_decides_how_it_is_kept(modular: bool, walked: bool, ro
     ],
 )
 def test_the_kinds_of_modules_that_serve(modules: str, active: bool, place: str, kinds: set[str]) -> None:
-    assert usable_modules(modules, active, place) == kinds
+    assert usable_modules(Options("auto", modules, place, None, None), active).kinds == kinds
 
 
 # ---------------------------------------------------------------------------------------------------- reports

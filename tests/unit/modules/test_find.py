@@ -6,7 +6,8 @@ import pytest
 
 from sempre.api import Program
 from sempre.diagnostics import StateError
-from sempre.modules.find import partition, wanted_kinds
+from sempre.modules.choice import ModuleChoice, chosen_modules
+from sempre.modules.find import partition
 from sempre.modules.spec import Automaton, Module, closure
 from sempre.rewrites.equivalences import close_equivalences
 
@@ -202,10 +203,10 @@ def test_too_many_states_stay_generic(lengths: tuple[int, ...], recognized: bool
 
 
 def test_a_choice_of_kinds() -> None:
-    assert wanted_kinds("off") == frozenset()
-    assert wanted_kinds("tc, stc") == wanted_kinds(["tc", "stc"]) == frozenset(("tc", "stc"))
+    assert chosen_modules("off") == ModuleChoice(frozenset())
+    assert chosen_modules("tc, stc") == chosen_modules(["tc", "stc"]) == ModuleChoice(frozenset(("tc", "stc")))
     assert found("r(x, z) :- r(x, y), r(y, z).", wanted="off") == []
     assert found("r(x, z) :- r(x, y), r(y, z).", wanted="stc,rch") == []
     with pytest.raises(StateError, match="unknown kind of module `tcc`") as error:
-        wanted_kinds("tc,tcc")
+        chosen_modules("tc,tcc")
     assert "linear" in str(error.value)

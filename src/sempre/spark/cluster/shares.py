@@ -20,7 +20,8 @@ from sempre.analysis.model import CheckedProgram, Kind, Match, NormalRule, Relat
 from sempre.analysis.naming import counted
 from sempre.data import dataclass
 from sempre.limits import DEFAULTS, Limits
-from sempre.modules.find import PATH_KINDS, partition
+from sempre.modules.choice import PATH_KINDS
+from sempre.modules.find import partition
 from sempre.modules.spec import Module
 from sempre.plan.ops import relations_of
 
