@@ -3,6 +3,7 @@
 python benchmarks/cluster.py el [--only loop|sempre]          classification of an EL ontology (GALEN)
 python benchmarks/cluster.py closure [--edges N] [--rounds]   a sparse graph, 100 million results or more
 python benchmarks/cluster.py epochs [--epochs N]              small changes: nothing may pile up
+python benchmarks/cluster.py tree [--edges N] [--budget M]     one edge of a tree, and its closure, comes and goes
 python benchmarks/cluster.py skew                             a join in which half of the rows have one key
 
 The ontology is in the folder that SEMPRE_SHARED names, or in `shared` beside the project. `--master` and `--memory` say
@@ -17,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -192,6 +193,32 @@ def epochs(spark: SparkSession, number: int) -> None:
             print(f"epoch {epoch + 1}: {spent:.1f} s, {jobs} jobs, {kept}", flush=True)
 
 
+def tree(spark: SparkSession, edges: int, number: int, budget: str | None, strategy: str) -> None:
+    """A node in the middle of a binary tree loses its parent, gets it again, and a leaf comes and goes."""
+    nodes = np.arange(1, edges + 1)
+    changes = [("delete", (edges // 32 // 2, edges // 32 + 1)), ("insert", (edges // 2, edges + 7))]
+    place: Any = {"place": "cluster"} if budget is None else {"memory": budget}
+    with tempfile.TemporaryDirectory() as folder:
+        pq.write_table(pa.table({"x": (nodes - 1) // 2, "y": nodes}), f"{folder}/edge.parquet")
+        with sempre.Database(CLOSURE, spark=spark, strategy=strategy, **place) as db:
+            started, before = time.perf_counter(), cpu_seconds()
+            jobs = db.apply(insert={"edge": spark.read.parquet(f"{folder}/edge.parquet")}).report.jobs
+            load, used = time.perf_counter() - started, cpu_seconds() - before
+            print(f"load: {load:.1f} s, {used:.1f} s of processor time, {jobs} jobs, {len(db['reach']):,} pairs")
+            for epoch in range(number):
+                side, (x, y) = changes[epoch // 2 % 2]
+                if epoch % 2:
+                    side = {"insert": "delete", "delete": "insert"}[side]
+                y = x * 2 + 1 if y <= edges else y
+                started, before = time.perf_counter(), cpu_seconds()
+                done = db.apply(**{side: {"edge": [(x, y)]}})
+                spent, used = time.perf_counter() - started, cpu_seconds() - before
+                changed = done.added["reach"].num_rows + done.removed["reach"].num_rows
+                share = f"{spent:.2f} s, {spent / load:.1%} of the load, {used:.2f} s of processor time"
+                why = "; ".join(s["why"] for s in done.report.strata if s["why"])
+                print(f"{side} {x, y}: {share}, {done.report.jobs} jobs, {changed:,} pairs; {why}", flush=True)
+
+
 SKEW = """
 .decl visit(person: number, place: number)
 .decl sold(place: number, thing: number)
@@ -215,12 +242,14 @@ def skew(spark: SparkSession) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("el", "closure", "epochs", "skew"))
+    parser.add_argument("what", choices=("el", "closure", "epochs", "tree", "skew"))
     parser.add_argument("--only", choices=("loop", "sempre"))
     parser.add_argument("--share", type=float, default=1, help="of the ontology")
     parser.add_argument("--edges", type=int, default=1_000_000)
     parser.add_argument("--rounds", action="store_true", help="of DataFrames, not inside of tasks")
     parser.add_argument("--epochs", type=int, default=50)
+    parser.add_argument("--budget", help="the driver's, as `memory=`; all on the cluster without")
+    parser.add_argument("--strategy", default="auto", help="of the tree")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default="4g")
     options = parser.parse_args()
@@ -233,6 +262,8 @@ def main() -> None:
         closure(spark, options.edges, options.rounds)
     elif options.what == "epochs":
         epochs(spark, options.epochs)
+    elif options.what == "tree":
+        tree(spark, options.edges, options.epochs, options.budget, options.strategy)
     else:
         skew(spark)
     starting.close()

@@ -27,7 +27,7 @@ from tests.rows import plain
 STRATEGIES = ("recompute", "dred", "dredc", "bf", "bfc", "counting", "elastic", "ranked", "auto")
 FORGETTING = ("recompute", "dred", "bf")
 # No update is given up for taking long: what is tested must not depend on how busy the machine is.
-UNHURRIED = Limits(time_moment=1e9)
+UNHURRIED = Limits(time_moment=1e9, followed_moment=1e9)
 # And segments and merges in a store, with a few rows already.
 SMALL_PIECES = replace(UNHURRIED, shared_rows=4, merged_pieces=3)
 Changes = tuple[Facts, Facts]  # (insert, delete); deletions come first

@@ -22,12 +22,13 @@ from sempre.maintain.planning import Plans
 from sempre.maintain.recompute import materialize
 from sempre.maintain.registry import STRATEGIES
 from sempre.maintain.sequence import Sequence
-from sempre.maintain.strategy import Change, DeferredMemory, Outcome, Strategy, Work, as_update
+from sempre.maintain.strategy import Abandoned, Change, DeferredMemory, Outcome, Strategy, Work, as_update
 from sempre.modules.spec import Module
 from sempre.places import EpochSizes, Places, PlaceTooSmall, take
-from sempre.plan.backend import DRIVER, Backend, Rows, Version
+from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
 from sempre.plan.faults import limit_errors
 from sempre.plan.ops import Neighbors, relations_of
+from sempre.rewrites.successors import shown
 
 # Strategies that can go on from a stratum that something else derived.
 FORGETFUL = frozenset(name for name, strategy in STRATEGIES.items() if strategy.forgetful)
@@ -392,7 +393,7 @@ class Engine:
         history, options = self._history(stratum, before, home), self._options(stratum)
         while True:
             decision = decide(stratum, sizes, history, options, home, outgrown)
-            if decision.note:
+            if decision.note and decision.note not in epoch.notes:
                 epoch.notes.append(decision.note)
             larger = places.next_larger(decision.place)
             observer = self._round_observer(stratum, started)
@@ -406,28 +407,48 @@ class Engine:
             except PlaceTooSmall as reason:
                 assert larger is not None
                 outgrown = str(reason)
+            except Abandoned as reason:
+                assert decision.followed
+                epoch.notes.append(f"{shown(stratum.relations)} not followed in the driver: {reason}")
+                options = replace(options, follows=None)
         take(epoch, work, outcome)
         return decision, outcome
 
     def _run(self, work: Work, stratum: Stratum, before: Snapshot, decision: Decision) -> Outcome:
         """One stratum as it was decided; what it remembers of another place is of no use, so there it starts again."""
+        follower = self.places.follower
+        if decision.followed:
+            assert follower is not None
+            return follower.follow(work, stratum, decision)
         strategy = self.strategy_of(stratum, decision.place)
         if decision.update:
             return strategy.update(work, stratum, DeferredMemory.settled(before.memories.get(stratum.index)))
+        began = time.perf_counter()
         if decision.one_pass is not None:
             assert self.places.closer is not None
             outcome = self.places.closer.close(work, stratum, decision.one_pass)
         else:
             outcome = strategy.bootstrap(work, stratum)
-        return outcome if before.blank else as_update(work, stratum, outcome)
+        outcome = outcome if before.blank else as_update(work, stratum, outcome)
+        if follower is not None and decision.place == CLUSTER:
+            follower.ran(stratum, time.perf_counter() - began)
+        return outcome
 
     def _options(self, stratum: Stratum) -> Choices:
         """What there is to choose from."""
         places, closer = self.places, self.places.closer
         closes = None if closer is None else lambda stratum, sizes: closer.one_pass(self.program, stratum, sizes)
-        modules = self.modules.get(stratum.index, ())
+        follows = None if places.follower is None else places.follower.is_worth_trying
         return Choices(
-            self.program, self.strategy, places.fixed, places.budget, modules, closes, FORGETFUL, self.backend.limits
+            self.program,
+            self.strategy,
+            places.fixed,
+            places.budget,
+            self.modules.get(stratum.index, ()),
+            closes,
+            FORGETFUL,
+            self.backend.limits,
+            follows,
         )
 
     def _history(self, stratum: Stratum, before: Snapshot, home: str | None) -> History | None:

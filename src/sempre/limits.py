@@ -132,5 +132,29 @@ class Limits:
     most_shares: int = 256
     single_share_rows: int = 2_000
 
+    # ------------------------------------------------------------- the cluster: small changes, followed in the driver
+    # A change of more rows is not small, nor is one that affects more facts than this.
+    followed_rows: int = 1 << 12
+    followed_facts: int = 1 << 18
+    # It is given up when it has taken this share of the last run from scratch, and longer than a few jobs do.
+    followed_share: float = 0.3
+    followed_moment: float = 3.0
+    # What was given up is tried again with this many times fewer rows, or after it has been passed over so often.
+    retried_share: int = 4
+    retried_after: int = 8
+    # A version of no more rows than this is fetched as a whole.
+    fetched_whole: int = 1 << 12
+    # Rows that all lookups in one relation may find, rows that all may read for that, and partial instances of a rule.
+    found_rows: int = 1 << 20
+    searched_rows: int = 1 << 28
+    bound_rows: int = 1 << 20
+    # To see which of a few rows are there, the driver reads no more than this; more are for a job.
+    present_rows: int = 1 << 24
+    # Files have groups of about so many rows or bytes: what is read to look up a few rows.
+    page_rows: int = 1 << 16
+    page_bytes: int = 1 << 20
+    # The memory that sketches of what files have may take.
+    sketch_bytes: int = 1 << 26
+
 
 DEFAULTS = Limits()

@@ -15,7 +15,16 @@ from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.data import dataclass
-from sempre.maintain.decide import VALUE_BYTES, ChangeSize, OnePass, StratumSizes, bytes_of, needed_bytes, placed
+from sempre.maintain.decide import (
+    VALUE_BYTES,
+    ChangeSize,
+    Decision,
+    OnePass,
+    StratumSizes,
+    bytes_of,
+    needed_bytes,
+    placed,
+)
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
@@ -34,6 +43,22 @@ class PassCloser(Protocol):
 
     def close(self, work: Work, stratum: Stratum, one_pass: Any) -> Outcome:
         """Make a pass that was found."""
+        ...
+
+
+class Follower(Protocol):
+    """Follows a small change of a stratum on the cluster without its jobs."""
+
+    def is_worth_trying(self, stratum: Stratum, change: ChangeSize) -> bool:
+        """Whether nothing is known that speaks against it."""
+        ...
+
+    def follow(self, work: Work, stratum: Stratum, decision: Decision) -> Outcome:
+        """The stratum after the change; raises `Abandoned` where that turns out to be for jobs."""
+        ...
+
+    def ran(self, stratum: Stratum, seconds: float) -> None:
+        """A stratum was evaluated from scratch, by jobs, in so many seconds."""
         ...
 
 
@@ -69,18 +94,21 @@ class Places:
         wanted: str = "auto",
         budget: int | None = None,
         closer: PassCloser | None = None,
+        follower: Follower | None = None,
     ) -> None:
         self._program = program
         self.backends = backends
         self.limits = next(iter(backends.values())).limits
         self.budget = budget or int(machine_memory() * self.limits.memory_share)
         self.closer = closer
+        self.follower = follower
         only = next(iter(backends)) if len(backends) == 1 else None
         self._fixed = only or (wanted if wanted in backends else None)
         self.main = self._fixed or DRIVER
         self.plans = {name: Plans(program, backend) for name, backend in backends.items()}
-        # Per relation and place, the last version that was brought there: unchanged ones are not brought again.
-        self._brought: dict[tuple[str, str], tuple[Version, Version]] = {}
+        # Per relation and place, the versions before and after the last change that were brought there: unchanged ones
+        # are not brought again, and of changed ones the change alone.
+        self._brought: dict[tuple[str, str], tuple[tuple[Version, Version], ...]] = {}
 
     def renew(self) -> None:
         """Plans from nothing, for the backends' present layouts."""
@@ -143,12 +171,28 @@ class Places:
         """The same version at a place."""
         if version.place == place:
             return version
-        held = self._brought.get((relation, place))
-        if held is not None and held[0] is version:
-            return held[1]
+        held = self._held(relation, version, place)
+        if held is not None:
+            return held
         backend = self.backends[place]
         brought = backend.version(self.bring_rows(relation, version.rows(), place))
-        self._brought[relation, place] = (version, brought)
+        self._brought[relation, place] = ((version, brought),)
+        return brought
+
+    def _held(self, relation: str, version: Version, place: str) -> Version | None:
+        """The same version at a place, if it was brought there before."""
+        pairs = self._brought.get((relation, place), ())
+        return next((brought for given, brought in pairs if given is version), None)
+
+    def bring_new(self, relation: str, epoch: Work, place: str) -> Version:
+        """What an epoch made of a relation, at a place: what was brought of it before, with the change."""
+        old, new, change = epoch.old[relation], epoch.new[relation], epoch.changes.get(relation)
+        before, after = (self._held(relation, version, place) for version in (old, new))
+        if new.place == place or change is None or before is None or after is not None:
+            return self.bring(relation, new, place)
+        moved = self.bring_change(relation, change, place)
+        brought = before.removing(moved.minus).adding(moved.plus)
+        self._brought[relation, place] = ((old, before), (new, brought))
         return brought
 
     def bring_change(self, relation: str, change: Change, place: str) -> Change:
@@ -172,7 +216,7 @@ class Places:
             explicit_before={name: bring(name, epoch.explicit_before[name], place) for name in own},
             explicit_changes={name: bring_change(name, given[name], place) for name in own if name in given},
             on_round=on_round,
-            new={name: bring(name, epoch.new[name], place) for name in below},
+            new={name: self.bring_new(name, epoch, place) for name in below},
             changes={name: bring_change(name, epoch.changes[name], place) for name in below if name in epoch.changes},
         )
 

@@ -14,9 +14,11 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import sempre
+from sempre.analysis.model import Kind
 from sempre.limits import Limits
 from tests.engine import STRATEGIES as EVERY_STRATEGY
 from tests.engine import UNHURRIED, check_epochs
@@ -266,6 +268,34 @@ def test_a_fault_in_a_task_names_the_rule_and_changes_nothing(spark: SparkSessio
         assert "10 / 0 has no value" in str(caught.value)
         assert list(db["a"]) == [(5,)]
         assert list(db["b"]) == [(2,)]
+
+
+def test_a_small_change_is_followed_without_a_job(spark: SparkSession) -> None:
+    """Also when everything is in files, and again after it was given up."""
+    limits = Limits(driver_rows=10, fetched_whole=10, followed_moment=1e9)
+    edges = spark.range(1, 400).selectExpr("cast(floor(id / 2) as string) x", "cast(id as string) y")
+    with sempre.Database(REACH, spark=spark, place="cluster", limits=limits) as db, sempre.Database(REACH) as here:
+        for other in (db, here):
+            other.apply(insert={"edge": edges.toArrow() if other is here else edges})
+        for side, rows in (("delete", [("5", "10")]), ("insert", [("5", "10"), ("7", "x")]), ("delete", [("7", "x")])):
+            found, expected = (other.apply(**{side: {"edge": rows}}) for other in (db, here))
+            assert found.report.jobs == 0
+            assert "followed in the driver" in str(found.report.strata)
+            assert found.removed["reach"].num_rows == expected.removed["reach"].num_rows
+        cluster_of(db).scratch.limits = replace(limits, followed_facts=1)
+        given_up = db.apply(delete={"edge": [("1", "2")]}).report
+        assert given_up.jobs > 0
+        assert "not followed in the driver" in given_up.why
+        here.apply(delete={"edge": [("1", "2")]})
+        assert sorted(db["reach"]) == sorted(here["reach"])
+        assert db.verify().ok
+
+
+def test_local_rows_arrive_whatever_chunks_they_have(spark: SparkSession) -> None:
+    empty = pa.table({"c0": pa.array([], pa.int64())})
+    rows = pa.concat_tables([empty, empty, pa.table({"c0": [5]})])
+    with sempre.Database(".decl a(x: number)", spark=spark, place="cluster") as db:
+        assert cluster_of(db).scratch.local_frame(rows, (Kind.NUMBER,), False).count() == 1
 
 
 # ------------------------------------------------------------------------------------------------ placement

@@ -156,13 +156,14 @@ def places_of(
     """Where strata may run, if there is a choice."""
     if cluster is None:
         return None
+    from sempre.spark.cluster.following import Following
     from sempre.spark.cluster.task_closing import TaskClosing
 
     backends = {backend.place: backend for backend in (sealed(driver), sealed(cluster))}
-    closer = TaskClosing(cluster)
+    closer, follower = TaskClosing(cluster), Following(cluster)
     if place == "cluster":
-        return Places(parts.program, backends, place, closer=closer)
-    return Places(parts.program, backends, place, parse_size(memory), closer)
+        return Places(parts.program, backends, place, closer=closer, follower=follower)
+    return Places(parts.program, backends, place, parse_size(memory), closer, follower)
 
 
 def peak_rss() -> int:

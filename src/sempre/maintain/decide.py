@@ -31,6 +31,7 @@ from sempre.rewrites.successors import shown
 VALUE_BYTES = 24
 
 AUTO, RECOMPUTE, RANKED, COUNTERS, GROUPS, SORTED = "auto", "recompute", "ranked", "dredc", "dred", "seq"
+SEARCH = "bf"
 ELASTIC = "elastic"
 MODULAR = f"{COUNTERS} with modules"
 
@@ -129,6 +130,8 @@ class Choices:
 
     `place` is the only one there is, or that was asked for. `modules` are those of the stratum. `closes` says whether
     the stratum can be closed in one pass; None where nothing can. Strategies that are `forgetful` can go on after that.
+    `follows` says whether it is worth trying to follow a small change of a stratum on the cluster in the driver; None
+    where nothing can, or where it was tried in vain.
     """
 
     program: CheckedProgram
@@ -139,6 +142,7 @@ class Choices:
     closes: Callable[[Stratum, StratumSizes], OnePass | None] | None = None
     forgetful: Collection[str] = ()
     limits: Limits = DEFAULTS
+    follows: Callable[[Stratum, ChangeSize], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,9 @@ class Decision:
     With `update`, the stratum goes on from what is remembered of it, else it begins anew. `modules` may take part, as
     far as they are `paying_modules`. With `one_pass`, all of the stratum is closed at once. `why` has the numbers, and
     `note` is what the report of the whole epoch repeats of it.
+
+    With `followed`, the stratum is on the cluster, and its small `change` is followed in the driver, without jobs. That
+    may be given up, and then it is decided again.
 
     For `auto`, `change` is what there is to follow, `history` what is known from now on, and `seconds` what an update
     may take at least, since it is known to take long; with `recompute` it derives everything again.
@@ -163,6 +170,7 @@ class Decision:
     note: str = ""
     history: History | None = None
     change: ChangeSize | None = None
+    followed: bool = False
 
 
 # ------------------------------------------------------------------------------------------------ the decision
@@ -184,6 +192,11 @@ def decide(
     strategy = strategy_for(stratum, options, place)
     made = Decision(place, strategy, options.modules, why=note, note=note)
     stayed = home == place
+    small = _small_change(stratum, sizes, options) if stayed and place == CLUSTER else None
+    if small is not None:
+        by = GROUPS if strategy == GROUPS else SEARCH
+        near = f"{small.rows:,} rows ({small.kind}) are followed in the driver"
+        return replace(made, strategy=by, why=_joined(note, near), update=True, change=small, followed=True)
     fresh = not stayed or options.strategy in (AUTO, RECOMPUTE)
     if place == CLUSTER and options.closes is not None and strategy in options.forgetful and fresh:
         # `auto` takes one pass over following a change, which takes several jobs, and a few more per round.
@@ -215,6 +228,19 @@ def strategy_for(stratum: Stratum, options: Choices, place: str = DRIVER) -> str
     aggregates = any(options.program.relations[name].aggregate is not None for name in stratum.relations)
     chosen = COUNTERS if options.strategy == AUTO and place == CLUSTER else options.strategy
     return GROUPS if aggregates and chosen != RECOMPUTE else chosen
+
+
+def _small_change(stratum: Stratum, sizes: StratumSizes, options: Choices) -> ChangeSize | None:
+    """What changed of a stratum on the cluster, if that can be followed in the driver.
+
+    By strategies that remember nothing: counters of whole relations are on the cluster.
+    """
+    strategy = strategy_for(stratum, options, CLUSTER)
+    remembers_nothing = strategy in (SEARCH, GROUPS) or (options.strategy == AUTO and strategy == COUNTERS)
+    if options.follows is None or not remembers_nothing:
+        return None
+    change = sizes.change()
+    return change if change.rows <= options.limits.followed_rows and options.follows(stratum, change) else None
 
 
 def _followed(stratum: Stratum, sizes: StratumSizes, history: History, made: Decision, limits: Limits) -> Decision:

@@ -118,7 +118,7 @@ class _Settled:
             if not there:
                 return _here(operations)
             here: Mapping[str, Operations] = {name: operations[name] for name in signs if name not in there}
-            df = self.staying.cluster.scratch.spark.createDataFrame(found, self.reader.schema)
+            df = self.staying.cluster.scratch.spark.createDataFrame(found.combine_chunks(), self.reader.schema)
         else:
             df, signs = found, self._looked_at(found)
             there = self._there(signs)

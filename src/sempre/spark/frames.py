@@ -279,7 +279,8 @@ def to_frame(spark: SparkSession, table: pa.Table, relation: Relation, types: Ma
     for name, type_, column in zip(names, restored, table.columns, strict=False):
         _check_range(relation, name, type_, column)
     shipped = _shippable(table)
-    df = spark.createDataFrame(shipped, _schema(shipped))
+    # One chunk: Spark loses rows of tables that begin with several empty ones.
+    df = spark.createDataFrame(shipped.combine_chunks(), _schema(shipped))
     columns = [_restored(f"c{at}", restored[at] if at < len(restored) else "") for at in range(len(names))]
     df = df.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
     return df.coalesce(1 if table.num_rows <= ONE_PART_ROWS else _parts(table.num_rows))

@@ -91,11 +91,13 @@ def outcome(
     home: str | None = DRIVER,
     closes: bool = False,
     outgrown: str = "",
+    follows: bool = False,
 ) -> Decision:
     (stratum,) = (stratum for stratum in parts.program.strata if relation in stratum.relations)
     one_pass = (lambda stratum, sizes: Tasks() if stratum.recursive else None) if closes else None
     modules = parts.modules.get(stratum.index, ())
-    options = Choices(parts.program, strategy, place, budget, modules, one_pass, FORGETFUL)
+    tries = (lambda stratum, change: True) if follows else None
+    options = Choices(parts.program, strategy, place, budget, modules, one_pass, FORGETFUL, follows=tries)
     return decide(stratum, sizes, history, options, home, outgrown)
 
 
@@ -357,3 +359,38 @@ def test_before_there_is_data_it_says_what_the_rules_decide(parts: Modular) -> N
         "neighbors in e": "sorted",
         "next": "by ranked, or by dredc if it takes more than 100 rounds",
     }
+
+
+# ------------------------------------------------------------------------- small changes on the cluster, without jobs
+
+
+@pytest.mark.parametrize(
+    ("relation", "wanted", "rows", "home", "by"),
+    [
+        ("plain", "auto", 10, CLUSTER, "bf"),
+        ("plain", "bf", 10, CLUSTER, "bf"),
+        ("plain", "dred", 10, CLUSTER, "dred"),
+        ("least", "auto", 10, CLUSTER, "dred"),
+        ("least", "ranked", 10, CLUSTER, "dred"),
+        ("plain", "auto", DEFAULTS.followed_rows, CLUSTER, "bf"),
+        ("plain", "auto", DEFAULTS.followed_rows + 1, CLUSTER, None),
+        ("plain", "auto", 10, None, None),
+        ("plain", "auto", 10, DRIVER, None),
+        ("plain", "dredc", 10, CLUSTER, None),
+        ("plain", "recompute", 10, CLUSTER, None),
+        ("least", "recompute", 10, CLUSTER, None),
+        ("next", "auto", 10, CLUSTER, None),
+    ],
+)
+def test_which_changes_are_followed_in_the_driver(
+    parts: Modular, relation: str, wanted: str, rows: int, home: str | None, by: str | None
+) -> None:
+    names = [name for stratum in parts.program.strata for name in stratum.relations]
+    if relation == "next":  # its neighbors, which are sorted
+        relation = next(name for name in names if name.startswith("next#"))
+    sizes = Known({"e": 10_000}, ChangeSize(rows, 10_000, "delete"))
+    for closes in (False, True):
+        made = outcome(parts, relation, None, sizes, wanted, CLUSTER, home=home, closes=closes, follows=True)
+        assert (made.strategy if made.followed else None) == by
+        assert not made.followed or (made.update and made.one_pass is None and made.change == sizes.changed)
+        assert not outcome(parts, relation, None, sizes, wanted, CLUSTER, home=home, closes=closes).followed

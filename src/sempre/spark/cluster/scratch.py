@@ -27,6 +27,7 @@ from sempre.diagnostics import BackendError, Diagnostic
 from sempre.files.locations import local_path
 from sempre.limits import DEFAULTS, Limits
 from sempre.spark.cluster.column_types import Kinds, schema_of
+from sempre.spark.cluster.pages import SketchBudget
 from sempre.spark.failures import job_errors
 from sempre.spark.jobs import Jobs
 from sempre.spark.ship import ensure
@@ -59,6 +60,7 @@ class Scratch:
         self.spark = spark
         self.limits = limits
         self.jobs = Jobs(spark)
+        self.sketches = SketchBudget(limits.sketch_bytes)
         self._numbers = itertools.count()
         self._left: list[Path] = []
         chosen = os.environ.get(SCRATCH_VARIABLE)
@@ -133,7 +135,10 @@ class Scratch:
         path = self._fresh()
         try:
             self.jobs.count()
-            make().write.option("compression", "snappy").parquet(path.as_uri())
+            writer = (
+                make().write.option("compression", "snappy").option("parquet.block.size", str(self.limits.page_bytes))
+            )
+            writer.parquet(path.as_uri())
         except BaseException:
             self.discard(path)
             raise
@@ -165,7 +170,7 @@ class Scratch:
         """Writes an Arrow table, without a job."""
         path = self._fresh()
         path.mkdir(parents=True)
-        pq.write_table(table, path / "part-0.parquet", compression="snappy")
+        pq.write_table(table, path / "part-0.parquet", compression="snappy", row_group_size=self.limits.page_rows)
         return WrittenRows(path, table.num_rows)
 
     def get(self, path: Path, columns: Sequence[str]) -> pa.Table:
@@ -184,8 +189,8 @@ class Scratch:
         return pa.chunked_array(taken)
 
     def local_frame(self, table: pa.Table, kinds: Kinds, weighted: bool) -> DataFrame:
-        """A few rows."""
-        return self.spark.createDataFrame(table, schema_of(kinds, weighted))
+        """A few rows, as one chunk: Spark loses rows of tables that begin with several empty ones."""
+        return self.spark.createDataFrame(table.combine_chunks(), schema_of(kinds, weighted))
 
     def frame(self, paths: Sequence[Path], kinds: Kinds, weighted: bool) -> DataFrame:
         """What was written at some places."""

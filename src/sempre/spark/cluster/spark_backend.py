@@ -28,6 +28,7 @@ from sempre.plan.ops import (
     probes,
 )
 from sempre.spark.cluster import aggregates
+from sempre.spark.cluster.codes import without as subtracted
 from sempre.spark.cluster.column_types import WEIGHT, kinds_of, names_of, table_of
 from sempre.spark.cluster.crossing import checked, named
 from sempre.spark.cluster.neighbors import neighbors
@@ -311,6 +312,9 @@ class SparkBackend:
     def difference(self, rows: Table, version: Version) -> Table:
         if rows.known_empty or not len(version):
             return rows
+        found = None if rows.weighted else version.present(rows, self.limits.present_rows)
+        if found is not None and rows.here is not None:
+            return self._store.held(subtracted(rows.here, [found], rows.kinds, rows.arity), rows.kinds, rows.arity)
         return self._store.lazy(
             rows,
             lambda: rows_not_in(rows, version),
@@ -321,6 +325,9 @@ class SparkBackend:
     def intersection(self, rows: Table, version: Version) -> Table:
         if rows.known_empty or not len(version):
             return self._store.empty(rows.kinds, rows.arity)
+        found = None if rows.weighted else version.present(rows, self.limits.present_rows)
+        if found is not None:
+            return self._store.held(found, rows.kinds, rows.arity)
         return self._store.lazy(
             rows,
             lambda: rows_in(rows, version),

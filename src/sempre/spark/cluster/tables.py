@@ -5,7 +5,8 @@ size, and has forgotten what it was made from. Files are removed with the last r
 stays valid for as long as it is held, and nothing stays for longer.
 
 A `Version` is a union of disjoint parts, each with what has been taken out of it since: adding and removing rows copies
-nothing. A `FrameTally` is a sum of counted rows. Both are merged into one table when they have many parts.
+nothing but a few rows that the driver holds, of which there is one part, and one table per part that they were taken
+out of. A `FrameTally` is a sum of counted rows. Both are merged into one table when they have many parts.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from sempre.kernel.layout import Column
 from sempre.limits import Limits
 from sempre.plan.backend import CLUSTER, Rows, Shape
 from sempre.plan.ops import Order, Read
+from sempre.spark.cluster.codes import Coder, left_of, shared, without
 from sempre.spark.cluster.column_types import WEIGHT, Kinds, arrow_schema, from_arrow, names_of
+from sempre.spark.cluster.pages import Pages, Wanted, filtered
 from sempre.spark.cluster.scratch import Found, Scratch, WrittenRows
 from sempre.spark.failures import TaskFault
 
@@ -169,6 +172,7 @@ class Table:
         self._path: Path | None = None
         self._frame: DataFrame | None = None
         self._seen: dict[int, tuple[pa.Array, NDArray[np.int64]]] = {}
+        self._pages: Pages | None = None
 
     @property
     def names(self) -> list[str]:
@@ -262,6 +266,30 @@ class Table:
         return self._seen[column]
 
     # ---------------------------------------------------------------------------------- as the driver sees it
+
+    @property
+    def pages(self) -> Pages:
+        """The row groups of the folder; the rows are settled, and not here."""
+        if self._pages is None:
+            self._pages = Pages(self.path, self.names, self.store.scratch.sketches)
+        return self._pages
+
+    def reading(self, wanted: Mapping[str, Wanted]) -> int:
+        """How many rows have to be read to find those with such values; those that are here cost nothing."""
+        if self.known_empty or self.here is not None:
+            return 0
+        return int(self.pages.rows[self.pages.candidates(wanted)].sum())
+
+    def matching(self, wanted: Mapping[str, Wanted], look: Callable[[], None]) -> pa.Table:
+        """The rows whose value in each of these columns is one that is wanted there; no job is started for it.
+
+        `look` is called now and then, and may raise.
+        """
+        if self.known_empty:
+            return arrow_schema(self.kinds).empty_table()
+        if self.here is not None:
+            return filtered(self.here.select(self.names), wanted)
+        return self.pages.matching(wanted, self.pages.candidates(wanted), look)
 
     def arrow(self) -> pa.Table:
         """The rows in the driver."""
@@ -389,6 +417,24 @@ class Version:
         self.like.store.settle(self.tables())
         return [(part, tuple(table for table in gone if len(table))) for part, gone in self.parts if len(part)]
 
+    def present(self, rows: Table, most: int) -> pa.Table | None:
+        """Those of a few rows that it has, found without a job; None if more than `most` rows would have to be read."""
+        if rows.here is None or not all(table.is_settled for table in self.tables()):
+            return None
+        wanted = {name: Wanted(rows.here.column(name).combine_chunks()) for name in rows.names[: rows.arity]}
+        if sum(table.reading(wanted) for table in self.tables()) > most:
+            return None
+        coder, kinds, arity = Coder(), rows.kinds, rows.arity
+        asked = coder.rows(rows.here, kinds, arity)
+        found: list[pa.Table] = []
+        for part, gone in self.parts:
+            mine = shared(asked, coder.rows(part.matching(wanted, _no_look), kinds, arity))
+            for other in gone if len(mine) else ():
+                mine = left_of(mine, coder.rows(other.matching(wanted, _no_look), kinds, arity))
+            if len(mine):
+                found.append(coder.table(mine, kinds, arity))
+        return pa.concat_tables(found) if found else arrow_schema(kinds).empty_table()
+
     def frame(self) -> DataFrame:
         """A DataFrame of the rows; lazy. Parts without the same tables are one scan, and so are those tables."""
         store, names = self.like.store, self.like.names
@@ -410,13 +456,21 @@ class Version:
         """With rows that it lacks."""
         if not len(rows):
             return self
-        return Version(self.like, (*self.parts, (rows, ())), self._size + len(rows))._compact()
+        return Version(self.like, self._with(rows), self._size + len(rows))._compact()
+
+    def _with(self, rows: Table) -> tuple[Part, ...]:
+        """The parts with another; a few rows go to those that are here already."""
+        few = [part for part, gone in self.parts if part.here is not None and not gone]
+        if rows.here is None or sum(map(len, few)) + len(rows) > rows.store.limits.driver_rows:
+            return (*self.parts, (rows, ()))
+        kept = tuple((part, gone) for part, gone in self.parts if part.here is None or gone)
+        return (*kept, (joined([*few, rows]), ()))
 
     def removing(self, rows: Table) -> Version:
         """Without rows that it has."""
         if not len(rows):
             return self
-        parts = tuple((part, (*gone, rows)) for part, gone in self.parts)
+        parts = tuple(left for part, gone in self.parts for left in _left(part, gone, rows))
         return Version(self.like, parts, self._size - len(rows))._compact()
 
     def _compact(self) -> Version:
@@ -449,6 +503,38 @@ class Version:
         if any(gone for _, gone in self.parts):
             return [self.rows()]
         return [part for part, _ in self.parts]
+
+
+def _no_look() -> None:
+    """Nobody watches."""
+
+
+def joined(tables: Sequence[Table]) -> Table:
+    """One table of the rows of some that are here."""
+    first = tables[0]
+    if len(tables) == 1:
+        return first
+    schema = arrow_schema(first.kinds)
+    here = [table.here.select(schema.names).cast(schema) for table in tables if table.here is not None]
+    return first.store.held(pa.concat_tables(here), first.kinds, first.arity)
+
+
+def _left(part: Table, gone: tuple[Table, ...], rows: Table) -> list[Part]:
+    """A part without rows, of which it may have some; a few rows are taken out at once."""
+    if rows.here is None:
+        return [(part, (*gone, rows))]
+    if part.here is None:
+        few = [table for table in gone if table.here is not None]
+        if sum(map(len, few)) + len(rows) > part.store.limits.driver_rows:
+            return [(part, (*gone, rows))]
+        fresh = without(rows.here, [t.here for t in few if t.here is not None], part.kinds, part.arity)
+        taken = joined([*few, part.store.held(fresh, part.kinds, part.arity)]) if fresh.num_rows else joined(few)
+        return [(part, (*(table for table in gone if table.here is None), taken))]
+    if any(table.here is None for table in gone):
+        return [(part, (*gone, rows))]
+    here = [table.here for table in (*gone, rows) if table.here is not None]
+    left = without(part.here, here, part.kinds, part.arity)
+    return [(part.store.held(left, part.kinds, part.arity), ())] if left.num_rows else []
 
 
 class FrameTally:
@@ -500,3 +586,9 @@ def unsealed(rows: Rows) -> Table:
     """Rows that this backend made, as what they are."""
     assert isinstance(rows, Table)
     return rows
+
+
+def unsealed_version(version: object) -> Version:
+    """A version that this backend made, as what it is."""
+    assert isinstance(version, Version)
+    return version

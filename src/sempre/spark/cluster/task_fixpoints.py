@@ -28,6 +28,7 @@ from sempre.data import dataclass
 from sempre.kernel import compiled, join
 from sempre.kernel.trace import RowSet
 from sempre.kernel.values import Symbols
+from sempre.limits import DEFAULTS
 from sempre.maintain.planning import Plans
 from sempre.maintain.recompute import closed_relations
 from sempre.maintain.seminaive import first_facts
@@ -146,7 +147,7 @@ class ShareFiles:
             self._files[name] = f"{UNFINISHED}{uuid.uuid4().hex}.parquet"
             path = Path(self._targets[name], self._files[name])
             self._writers[name] = pq.ParquetWriter(path, table.schema, compression="lz4", use_dictionary=False)
-        self._writers[name].write_table(table)
+        self._writers[name].write_table(table, row_group_size=DEFAULTS.page_rows)
         self._rows[name] = self._rows.get(name, 0) + table.num_rows
 
     def report(self) -> Iterator[pa.RecordBatch]:
