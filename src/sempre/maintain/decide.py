@@ -196,7 +196,7 @@ def decide(
     if small is not None:
         by = GROUPS if strategy == GROUPS else SEARCH
         near = f"{small.rows:,} rows ({small.kind}) are followed in the driver"
-        return replace(made, strategy=by, why=_joined(note, near), update=True, change=small, followed=True)
+        return replace(made, strategy=by, modules=(), why=_joined(note, near), update=True, change=small, followed=True)
     fresh = not stayed or options.strategy in (AUTO, RECOMPUTE)
     if place == CLUSTER and options.closes is not None and strategy in options.forgetful and fresh:
         # `auto` takes one pass over following a change, which takes several jobs, and a few more per round.
