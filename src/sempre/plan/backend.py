@@ -35,7 +35,7 @@ from sempre.plan.ops import Neighbors, Order, Plan, Read
 from sempre.plan.planner import Statistics
 
 # Where rows can be: in this process, or in files that Spark reads.
-DRIVER, CLUSTER = "driver", "cluster"
+DRIVER, WORKERS, CLUSTER = "driver", "workers", "cluster"
 
 Column: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]

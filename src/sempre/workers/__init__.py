@@ -1,0 +1,18 @@
+"""The workers backend: relations sharded over several processes, which run plans together.
+
+    wire      a frame: a header, and columns of integers; nothing is ever unpickled
+    codec     plans and programs as headers
+    channel   frames over one authenticated socket, both ways at once
+    mesh      all workers to all workers: rows go directly to whoever needs them
+    placing   which worker has which row
+    shards    the part of a version, a view, ... that one worker has
+    flow      a plan as stages between which bindings travel
+    worker    what one worker does for each command
+    crew      the driver's end: commands to all workers, and what they answer
+    backend   the algebra, on handles to what the workers have
+    start     workers as threads, as processes of this machine, or in the tasks of a Spark job
+
+The strategies run in the driver, as always. Each operation of the algebra is one command that all workers carry out
+together; most need no answer, so that the driver is ahead of them until it has to know a size. What a command makes stays
+with the workers, and the driver holds handles to it. See docs/design/0006-workers.md.
+"""

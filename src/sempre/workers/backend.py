@@ -1,0 +1,439 @@
+"""The algebra on handles: what the workers have, as the strategies in the driver see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sempre.analysis.model import CheckedProgram
+from sempre.kernel.values import Values
+from sempre.plan.backend import (
+    WORKERS,
+    Algebra,
+    Column,
+    CountedOf,
+    Executable,
+    Rows,
+    Shape,
+    TallyOf,
+    VersionOf,
+    ViewOf,
+)
+from sempre.plan.ops import Neighbors, Order, Plan, Read
+from sempre.workers.codec import to_json
+from sempre.workers.crew import Crew
+from sempre.workers.placing import home_column, owners, split
+
+
+class Handle:
+    """Something that the workers have; when nobody holds the handle, they forget it."""
+
+    __slots__ = ("_crew", "number")
+
+    place: ClassVar[str] = WORKERS
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self.number = crew.number()
+
+    def __del__(self) -> None:
+        self._crew.release(self.number)
+
+
+class RemoteRows(Handle):
+    """Distinct rows, each at home with one worker."""
+
+    __slots__ = ("_size", "relation")
+
+    def __init__(self, crew: Crew, relation: str, size: int | None = None) -> None:
+        super().__init__(crew)
+        self.relation = relation
+        self._size = size
+
+    def __len__(self) -> int:
+        if self._size is None:
+            self._size = self._crew.size(self.number)
+        return self._size
+
+    def columns(self) -> Sequence[Column]:
+        return fetched(self._crew, self.number)[1]
+
+    def to_arrow(self, shape: Shape) -> Any:
+        size, columns = fetched(self._crew, self.number)
+        return shape.decoded(columns, size)
+
+    def to_stream(self, shape: Shape) -> Any:
+        return self.to_arrow(shape)
+
+
+def fetched(crew: Crew, number: int) -> tuple[int, list[Column]]:
+    """All rows of something, in this process."""
+    answers = crew.ask("fetch", [number])
+    parts = [columns for _, columns in answers]
+    return sum(size for size, _ in answers), [np.concatenate(some) for some in zip(*parts, strict=True)]
+
+
+class RemoteVersion(Handle):
+    """An immutable set of rows of one relation."""
+
+    __slots__ = ("_indexed", "_sizes", "relation")
+
+    def __init__(self, crew: Crew, relation: str, sizes: tuple[int, ...] | int, indexed: frozenset[Order]) -> None:
+        super().__init__(crew)
+        self.relation = relation
+        self._sizes = sizes
+        self._indexed = indexed
+
+    def __len__(self) -> int:
+        assert isinstance(self._sizes, int)
+        return self._sizes
+
+    def rows(self) -> RemoteRows:
+        made = RemoteRows(self._crew, self.relation, len(self))
+        self._crew.tell("rows", [self.number], [made.number])
+        return made
+
+    def indexed(self, orders: Iterable[Order]) -> RemoteVersion:
+        missing = frozenset(orders) - self._indexed
+        if not missing:
+            return self
+        made = RemoteVersion(self._crew, self.relation, len(self), self._indexed | missing)
+        self._crew.tell("indexed", [self.number, sorted(missing)], [made.number])
+        return made
+
+    def adding(self, rows: RemoteRows) -> RemoteVersion:
+        if not len(rows):
+            return self
+        made = RemoteVersion(self._crew, self.relation, len(self) + len(rows), self._indexed)
+        self._crew.tell("adding", [self.number, rows.number], [made.number])
+        return made
+
+    def removing(self, rows: RemoteRows) -> RemoteVersion:
+        if not len(rows):
+            return self
+        made = RemoteVersion(self._crew, self.relation, len(self) - len(rows), self._indexed)
+        self._crew.tell("removing", [self.number, rows.number], [made.number])
+        return made
+
+
+class RemoteView(Handle):
+    """Some versions, each without others."""
+
+    __slots__ = ("_parts", "_size")
+
+    def __init__(self, crew: Crew, parts: tuple[RemoteVersion, ...], size: int) -> None:
+        super().__init__(crew)
+        self._parts = parts  # held, so that the workers do not forget them
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def plus(self, *versions: RemoteVersion) -> RemoteView:
+        made = RemoteView(self._crew, (*self._parts, *versions), len(self) + sum(map(len, versions)))
+        self._crew.tell("plus", [self.number, [version.number for version in versions]], [made.number])
+        return made
+
+
+class RemoteCounted(Handle):
+    """Distinct rows with a number each."""
+
+    __slots__ = ("_size", "relation")
+
+    def __init__(self, crew: Crew, relation: str) -> None:
+        super().__init__(crew)
+        self.relation = relation
+        self._size: int | None = None
+
+    @property
+    def weights(self) -> Column:
+        return fetched(self._crew, self.number)[1][-1]
+
+    def __len__(self) -> int:
+        if self._size is None:
+            self._size = self._crew.size(self.number)
+        return self._size
+
+    def rows(self) -> RemoteRows:
+        made = RemoteRows(self._crew, self.relation, self._size)
+        self._crew.tell("counted_rows", [self.number], [made.number])
+        return made
+
+    def negated(self) -> RemoteCounted:
+        made = RemoteCounted(self._crew, self.relation)
+        self._crew.tell("negated", [self.number], [made.number])
+        return made
+
+
+class RemoteTally(Handle):
+    """A map from rows to numbers."""
+
+    __slots__ = ("relation",)
+
+    def __init__(self, crew: Crew, relation: str) -> None:
+        super().__init__(crew)
+        self.relation = relation
+
+    def adding(self, counted: RemoteCounted) -> RemoteTally:
+        made = RemoteTally(self._crew, self.relation)
+        self._crew.tell("tally_adding", [self.number, counted.number], [made.number])
+        return made
+
+    def entries(self) -> RemoteCounted:
+        made = RemoteCounted(self._crew, self.relation)
+        self._crew.tell("entries", [self.number], [made.number])
+        return made
+
+
+class Prepared(Handle):
+    """A plan that the workers have."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self, crew: Crew, plan: Plan) -> None:
+        super().__init__(crew)
+        self.plan = plan
+
+
+Views = Mapping[tuple[str, Read], "RemoteView | RemoteTally"]
+
+
+class Sizes:
+    """Sizes, and numbers of distinct values as the workers estimate them."""
+
+    def __init__(self, crew: Crew, state: Mapping[str, RemoteVersion]) -> None:
+        self._crew = crew
+        self._state = state
+        self._distinct: dict[tuple[str, int], int] = {}
+
+    def size(self, relation: str) -> int:
+        return len(self._state[relation])
+
+    def distinct(self, relation: str, column: int) -> int:
+        key = (relation, column)
+        if key not in self._distinct:
+            version = self._state[relation]
+            answers = [content for content, _ in self._crew.ask("statistics", [version.number, column])]
+            # Where the column places the rows, no two workers have the same value.
+            found = sum(n for n, _ in answers) if answers[0][1] else max(n for n, _ in answers)
+            self._distinct[key] = max(1, found)
+        return self._distinct[key]
+
+
+class WorkersBackend:
+    """Runs plans on workers."""
+
+    place = WORKERS
+
+    def __init__(self, program: CheckedProgram, crew: Crew, values: Values) -> None:
+        self.program = program
+        self.crew = crew
+        self.values = values
+        self._homes = {name: home_column(relation) for name, relation in program.relations.items()}
+
+    def close(self) -> None:
+        self.crew.close()
+
+    @property
+    def instances(self) -> int:
+        """How many instances all workers have found."""
+        return sum(int(content["instances"]) for content, _ in self.crew.ask("report"))
+
+    def report(self) -> list[dict[str, Any]]:
+        """What each worker holds, and what it has done."""
+        return [content for content, _ in self.crew.ask("report")]
+
+    def finish(self) -> None:
+        """Nothing here has to be put in order."""
+
+    def keep(self) -> None:
+        """The driver keeps the numbers of values."""
+
+    def forget(self) -> None:
+        """Have the workers forget what values the driver takes back."""
+        self.crew.tell("forget")
+
+    def for_modules(self) -> None:
+        """None: a module looks at values one by one, in one process."""
+
+    def watch(self, look: Callable[[], None] | None) -> None:
+        """A command is not stopped in its middle: rounds are the moments to look."""
+
+    def settle(self, rows: Iterable[RemoteRows | RemoteCounted]) -> None:
+        """Sizes come by themselves."""
+
+    # ------------------------------------------------------------------------------------------------ relations
+
+    def receive(self, relation: str, columns: Sequence[Column], size: int) -> RemoteRows:
+        made = RemoteRows(self.crew, relation)
+        home = self._homes[relation]
+        sent = list(columns) or [np.zeros(size, np.int64)]
+        at = None if home is None else owners(np.ascontiguousarray(columns[home]), len(self.crew))
+        parts = split(sent, at, len(self.crew))
+        self.crew.tell("receive", [relation], [made.number], parts)
+        return made
+
+    def statistics(self, state: Mapping[str, RemoteVersion]) -> Sizes:
+        return Sizes(self.crew, state)
+
+    def empty(self, relation: str) -> RemoteVersion:
+        made = RemoteVersion(self.crew, relation, 0, frozenset())
+        self.crew.tell("empty", [relation], [made.number])
+        return made
+
+    def fitted(self, relation: str, version: RemoteVersion) -> RemoteVersion:
+        return version
+
+    def version(self, rows: RemoteRows, orders: Iterable[Order] = ()) -> RemoteVersion:
+        wanted = frozenset(orders)
+        made = RemoteVersion(self.crew, rows.relation, len(rows), wanted)
+        self.crew.tell("version", [rows.relation, rows.number, sorted(wanted)], [made.number])
+        return made
+
+    def view(self, *versions: RemoteVersion, without: RemoteVersion | None = None) -> RemoteView:
+        if without is not None and not len(without):
+            without = None
+        size = sum(map(len, versions)) - (0 if without is None else len(without))
+        made = RemoteView(self.crew, versions if without is None else (*versions, without), size)
+        numbers = [version.number for version in versions]
+        gone = None if without is None else without.number
+        self.crew.tell("view", [versions[0].relation, numbers, gone], [made.number])
+        return made
+
+    # ---------------------------------------------------------------------------------------------------- plans
+
+    def prepare(self, plan: Plan) -> Prepared:
+        made = Prepared(self.crew, plan)
+        self.crew.tell("prepare", [to_json(plan)], [made.number])
+        return made
+
+    def _reads(self, views: Views) -> list[list[Any]]:
+        return [[name, read.name, view.number] for (name, read), view in views.items()]
+
+    def derive(
+        self, relation: str, plans: Sequence[Prepared], views: Views, known: RemoteVersion | RemoteView
+    ) -> RemoteRows:
+        made = RemoteRows(self.crew, relation)
+        numbers = [plan.number for plan in plans]
+        self.crew.tell("derive", [relation, numbers, self._reads(views), known.number], [made.number])
+        len(made)  # an error of the rules belongs here
+        return made
+
+    def count(self, relation: str, plans: Sequence[Prepared], views: Views) -> RemoteCounted:
+        made = RemoteCounted(self.crew, relation)
+        self.crew.tell("count", [relation, [plan.number for plan in plans], self._reads(views)], [made.number])
+        len(made)
+        return made
+
+    def supports(
+        self, relation: str, plans: Sequence[Prepared], views: Views, known: RemoteVersion | RemoteView
+    ) -> RemoteCounted:
+        made = RemoteCounted(self.crew, relation)
+        numbers = [plan.number for plan in plans]
+        self.crew.tell("supports", [relation, numbers, self._reads(views), known.number], [made.number])
+        len(made)
+        return made
+
+    def walk(
+        self,
+        front: Mapping[str, RemoteRows],
+        plans: Sequence[Prepared],
+        views: Views,
+        present: Mapping[str, RemoteView],
+        deleting: Mapping[str, RemoteTally] | None,
+    ) -> None:
+        """None: a walk needs all rows in one process."""
+
+    # ------------------------------------------------------------------------------------------- sets and counts
+
+    def _rows(self, op: str, relation: str, args: Sequence[Any]) -> RemoteRows:
+        made = RemoteRows(self.crew, relation)
+        self.crew.tell(op, args, [made.number])
+        return made
+
+    def _counted(self, op: str, relation: str, args: Sequence[Any]) -> RemoteCounted:
+        made = RemoteCounted(self.crew, relation)
+        self.crew.tell(op, args, [made.number])
+        return made
+
+    def union(self, sets: Sequence[RemoteRows]) -> RemoteRows:
+        if len(sets) == 1:
+            return sets[0]
+        return self._rows("union", sets[0].relation, [[rows.number for rows in sets]])
+
+    def difference(self, rows: RemoteRows, version: RemoteVersion | RemoteView) -> RemoteRows:
+        return self._rows("difference", rows.relation, [rows.number, version.number]) if len(version) else rows
+
+    def intersection(self, rows: RemoteRows, version: RemoteVersion | RemoteView) -> RemoteRows:
+        return self._rows("intersection", rows.relation, [rows.number, version.number])
+
+    def total(self, relation: str, parts: Sequence[RemoteCounted]) -> RemoteCounted:
+        if len(parts) == 1:
+            return parts[0]
+        return self._counted("total", relation, [relation, [part.number for part in parts]])
+
+    def restricted(self, counted: RemoteCounted, rows: RemoteRows) -> RemoteCounted:
+        return self._counted("restricted", counted.relation, [counted.number, rows.number])
+
+    def excluded(self, counted: RemoteCounted, view: RemoteVersion | RemoteView) -> RemoteCounted:
+        return self._counted("excluded", counted.relation, [counted.number, view.number])
+
+    def tally(self, relation: str) -> RemoteTally:
+        made = RemoteTally(self.crew, relation)
+        self.crew.tell("tally", [relation], [made.number])
+        return made
+
+    def numbered(self, relation: str, parts: Sequence[RemoteCounted], version: RemoteVersion) -> RemoteTally:
+        made = RemoteTally(self.crew, relation)
+        self.crew.tell("numbered", [relation, [part.number for part in parts], version.number], [made.number])
+        return made
+
+    def positive(self, tally: RemoteTally, rows: RemoteRows) -> RemoteRows:
+        return self._rows("positive", rows.relation, [tally.number, rows.number])
+
+    def zero(self, tally: RemoteTally, rows: RemoteRows) -> RemoteRows:
+        return self._rows("zero", rows.relation, [tally.number, rows.number])
+
+    def lookup(self, tally: RemoteTally, rows: RemoteRows) -> RemoteCounted:
+        return self._counted("lookup", rows.relation, [tally.number, rows.number])
+
+    def times(self, rows: RemoteRows, number: int) -> RemoteCounted:
+        return self._counted("times", rows.relation, [rows.number, number])
+
+    def once(self, rows: RemoteRows) -> RemoteCounted:
+        return self.times(rows, 1)
+
+    # ------------------------------------------------------------------------------- aggregates in heads, neighbors
+
+    def improvement(self, relation: str, rows: RemoteRows, version: RemoteVersion) -> tuple[RemoteRows, RemoteRows]:
+        better, replaced = RemoteRows(self.crew, relation), RemoteRows(self.crew, relation)
+        self.crew.tell("improvement", [relation, rows.number, version.number], [better.number, replaced.number])
+        return better, replaced
+
+    def groups(self, relation: str, rows: RemoteRows) -> RemoteRows:
+        return self._rows("groups", relation, [relation, rows.number])
+
+    def group_rows(self, relation: str, groups: RemoteRows, version: RemoteVersion) -> RemoteRows:
+        return self._rows("group_rows", relation, [relation, groups.number, version.number])
+
+    def totals(self, relation: str, counted: RemoteCounted) -> RemoteRows:
+        made = self._rows("totals", relation, [relation, counted.number])
+        len(made)  # a sum that does not fit is an error here
+        return made
+
+    def neighbors(self, order: Neighbors, rows: RemoteRows) -> RemoteRows:
+        return self._rows("neighbors", order.relation, [to_json(order), rows.number])
+
+
+if TYPE_CHECKING:
+    _algebra: type[Algebra[RemoteRows, RemoteVersion, RemoteView, RemoteCounted, RemoteTally, Prepared]] = (
+        WorkersBackend
+    )
+    _rows: type[Rows] = RemoteRows
+    _version: type[VersionOf[RemoteRows]] = RemoteVersion
+    _view: type[ViewOf[RemoteVersion]] = RemoteView
+    _counted: type[CountedOf[RemoteRows]] = RemoteCounted
+    _tally: type[TallyOf[RemoteCounted]] = RemoteTally
+    _executable: type[Executable] = Prepared

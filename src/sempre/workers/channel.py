@@ -1,0 +1,222 @@
+"""Frames over one socket, both ways at once.
+
+Nobody waits for the other end to read before reading himself: whoever waits to send takes in what comes meanwhile, so that
+two ends that send at the same time never wait for each other.
+
+**Who may connect** has a secret that is never sent. Each end sends a random challenge and answers the other's with a keyed
+hash of both; ends that do not know the secret are turned away before they can send a frame.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from sempre.workers.wire import PREFIX, Frame, WireError, decode, encode, lengths, size_of
+
+CHALLENGE = 32
+# How long the other end may take to prove that it knows the secret.
+GREETING_SECONDS = 20.0
+_READ = 1 << 20
+
+
+class Lost(Exception):
+    """The other end is gone."""
+
+
+class Channel:
+    """One end of a connection. Not for two threads at once."""
+
+    def __init__(self, sock: socket.socket, name: str) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self.name = name
+        self._out: deque[memoryview] = deque()
+        self._in = bytearray()
+        self._need: tuple[int, int] | None = None
+        self._frames: deque[Frame] = deque()
+        self.sent = 0
+        self._is_lost = False
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    @property
+    def has_output(self) -> bool:
+        """Whether something is still to be sent."""
+        return bool(self._out)
+
+    def put(self, frame: Frame) -> None:
+        """Have a frame sent, as far as that can be done without waiting."""
+        buffers = encode(frame)
+        self.sent += size_of(buffers)
+        self._out.extend(memoryview(buffer) for buffer in buffers)
+        self.push()
+
+    def push(self) -> None:
+        """Send what the other end takes without waiting."""
+        while self._out:
+            try:
+                if len(self._out) > 1:
+                    done = self._sock.sendmsg([self._out[index] for index in range(min(len(self._out), 16))])
+                else:
+                    done = self._sock.send(self._out[0])
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise self._gone(error) from None
+            while self._out and done >= len(self._out[0]):
+                done -= len(self._out.popleft())
+            if done:
+                self._out[0] = self._out[0][done:]
+
+    def pull(self) -> None:
+        """Take in what has come, without waiting."""
+        while not self._is_lost:
+            try:
+                some = self._sock.recv(_READ)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise self._gone(error) from None
+            if not some:
+                self._is_lost = True  # what came before the end still counts
+                return
+            self._in += some
+            self._take()
+            if len(some) < _READ:
+                return
+
+    def _take(self) -> None:
+        at = 0
+        while True:
+            if self._need is None:
+                if len(self._in) - at < PREFIX.size:
+                    break
+                self._need = lengths(bytes(self._in[at : at + PREFIX.size]))
+                at += PREFIX.size
+            header, body = self._need
+            if len(self._in) - at < header + body:
+                break
+            self._frames.append(
+                decode(bytes(self._in[at : at + header]), bytes(self._in[at + header : at + header + body]))
+            )
+            at += header + body
+            self._need = None
+        if at:
+            del self._in[:at]
+
+    def next(self) -> Frame | None:
+        """The next frame that has come."""
+        if self._frames:
+            return self._frames.popleft()
+        if self._is_lost:
+            raise Lost(f"{self.name} has gone")
+        return None
+
+    def _gone(self, error: OSError) -> Lost:
+        self._is_lost = True
+        return Lost(f"{self.name} has gone: {error.strerror or error}")
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+def wait(channels: Iterable[Channel], seconds: float | None = None) -> None:
+    """Wait until some channel has got something, or can send more of what it has to; does both."""
+    with selectors.DefaultSelector() as selector:
+        for channel in channels:
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.has_output else 0)
+            selector.register(channel.fileno(), events, channel)
+        for key, events in selector.select(seconds):
+            found: Channel = key.data
+            if events & selectors.EVENT_WRITE:
+                found.push()
+            if events & selectors.EVENT_READ:
+                found.pull()
+
+
+def take(channel: Channel, others: Iterable[Channel] = (), seconds: float | None = None) -> Frame:
+    """The next frame of a channel; what the others have to send goes on meanwhile."""
+    until = None if seconds is None else time.monotonic() + seconds
+    while True:
+        found = channel.next()
+        if found is not None:
+            return found
+        left = None if until is None else until - time.monotonic()
+        if left is not None and left <= 0:
+            raise Lost(f"{channel.name} does not answer")
+        wait([channel, *(other for other in others if other.has_output)], left)
+
+
+# ------------------------------------------------------------------------------------------------- greetings
+
+
+def greet(sock: socket.socket, secret: bytes, mine: str) -> None:
+    """Prove to the other end that we know the secret, and have it prove the same. `mine` says which end we are."""
+    sock.settimeout(GREETING_SECONDS)
+    challenge = os.urandom(CHALLENGE)
+    try:
+        sock.sendall(challenge)
+        theirs = _exactly(sock, CHALLENGE)
+        sock.sendall(_answer(secret, theirs, challenge, mine))
+        expected = _answer(secret, challenge, theirs, "caller" if mine == "listener" else "listener")
+        answer = _exactly(sock, len(expected))
+    except OSError as error:
+        raise Lost(f"no greeting: {error}") from None
+    if theirs == challenge or not hmac.compare_digest(answer, expected):
+        raise WireError("the other end does not know the secret")
+    sock.setblocking(False)
+
+
+def _answer(secret: bytes, theirs: bytes, own: bytes, role: str) -> bytes:
+    return hmac.new(secret, theirs + own + role.encode("ascii"), "sha256").digest()
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        some = sock.recv(size - len(found))
+        if not some:
+            raise Lost("the other end hung up during the greeting")
+        found += some
+    return found
+
+
+def tuned(sock: socket.socket) -> socket.socket:
+    """Small frames are sent at once; an end whose machine has gone is noticed."""
+    if sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+            if hasattr(socket, name):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return sock
+
+
+def call(address: tuple[str, int], secret: bytes, seconds: float = GREETING_SECONDS) -> socket.socket:
+    """A connection to a listener that knows the secret."""
+    try:
+        sock = tuned(socket.create_connection(address, seconds))
+    except OSError as error:
+        raise Lost(f"{address[0]}:{address[1]} cannot be reached: {error.strerror or error}") from None
+    greet(sock, secret, "caller")
+    return sock
+
+
+def answer(listener: socket.socket, secret: bytes, refused: Callable[[], None] = lambda: None) -> socket.socket:
+    """The next connection from somebody who knows the secret; others are turned away."""
+    while True:
+        sock, _ = listener.accept()
+        try:
+            greet(tuned(sock), secret, "listener")
+        except (Lost, WireError):
+            sock.close()
+            refused()
+            continue
+        return sock

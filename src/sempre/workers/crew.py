@@ -1,0 +1,196 @@
+"""The driver's end: commands to all workers, and what they answer.
+
+A command is sent to all workers and not waited for. Sizes of what it makes are told by the workers as they come to it, and
+the driver waits for them when it asks. While it waits, for whatever reason, it answers the workers' questions about values.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sempre.diagnostics import BackendError, DataError, Diagnostic, InternalError
+from sempre.kernel.limits import Limit
+from sempre.kernel.values import Values
+from sempre.workers.channel import Channel, Lost, wait
+from sempre.workers.codec import from_json
+from sempre.workers.values import reply
+from sempre.workers.wire import Column, Frame, WireError
+
+
+class Crew:
+    """The workers of one database, as the driver sees them."""
+
+    def __init__(
+        self, channels: Sequence[Channel], values: Values, sources: dict[str, str], stop: Callable[[], None]
+    ) -> None:
+        self._channels = list(channels)
+        self._values = values
+        self._sources = sources
+        self._stop = stop
+        self._command = 0
+        self._handle = 0
+        self._free: list[int] = []
+        self._sizes: dict[int, list[int]] = {}
+        self._answers: dict[int, list[tuple[Any, list[Column]] | None]] = {}
+        self._failed: list[dict[str, Any]] = []
+        self._anew = 0
+        self._lost = ""
+        self._closed = False
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._channels)
+
+    def on_stop(self, stop: Callable[[], None]) -> None:
+        """What to do when the workers have been sent home."""
+        self._stop = stop
+
+    # ----------------------------------------------------------------------------------------------- commands
+
+    def number(self) -> int:
+        """A number for something that the workers will make."""
+        self._handle += 1
+        return self._handle
+
+    def release(self, number: int) -> None:
+        """Nobody will ask for this again. May be called at any moment: it only takes a note."""
+        self._free.append(number)
+
+    def tell(
+        self,
+        op: str,
+        args: Sequence[Any] = (),
+        out: Sequence[int] = (),
+        columns: Sequence[Sequence[Column]] | None = None,
+        answer: bool = False,
+    ) -> int:
+        """Send a command to all workers; with `columns`, each gets its own."""
+        with self._lock:
+            self._check()
+            self._command += 1
+            header: dict[str, Any] = {"op": op, "n": self._command}
+            if args:
+                header["args"] = args
+            if out:
+                header["out"] = out
+            if answer:
+                header["answer"] = True
+            if self._free:
+                # What is made by commands that are still under way is freed after them: commands keep their order.
+                free, self._free = self._free, []
+                header["free"] = free
+                for number in free:
+                    self._sizes.pop(number, None)
+            try:
+                for index, channel in enumerate(self._channels):
+                    if columns is None:
+                        channel.put(Frame(header))
+                    else:
+                        size = int(columns[index][0].size) if columns[index] else 0
+                        channel.put(Frame({**header, "args": [*args, size]}, list(columns[index]) if size else []))
+                while any(channel.has_output for channel in self._channels):
+                    self._wait()
+            except (Lost, WireError) as error:
+                raise self._gone(error) from None
+            return self._command
+
+    def ask(self, op: str, args: Sequence[Any] = ()) -> list[tuple[Any, list[Column]]]:
+        """Send a command and wait for the answer of every worker."""
+        with self._lock:
+            number = self.tell(op, args, answer=True)
+            self._answers[number] = [None] * len(self._channels)
+            found: list[tuple[Any, list[Column]]] = []
+            while len(found) < len(self._channels):
+                self._step()
+                found = [answer for answer in self._answers[number] if answer is not None]
+            del self._answers[number]
+            return found
+
+    def size(self, number: int) -> int:
+        """How many rows all workers have of something."""
+        with self._lock:
+            while len(self._sizes.get(number, ())) < len(self._channels):
+                self._step()
+            return sum(self._sizes[number])
+
+    def _begin_anew(self) -> None:
+        """After a failure: what was made before it is as it was, and commands are carried out again."""
+        self._failed.clear()
+        self._answers.clear()
+        self._anew = self.tell("anew")
+
+    # ---------------------------------------------------------------------------------------------- listening
+
+    def _check(self) -> None:
+        if self._closed:
+            raise BackendError(Diagnostic("E740", "the workers of this database are closed"))
+        if self._lost:
+            raise BackendError(Diagnostic("E741", self._lost))
+
+    def _step(self) -> None:
+        """Wait for something to happen, and take note of it; raises when a worker has failed or gone."""
+        self._check()
+        try:
+            self._wait()
+        except (Lost, WireError) as error:
+            raise self._gone(error) from None
+        if self._failed:
+            cause = self._error()
+            self._begin_anew()
+            raise cause
+
+    def _wait(self) -> None:
+        if not self._listen():
+            wait(self._channels, 60.0)
+            self._listen()
+
+    def _listen(self) -> bool:
+        heard = False
+        for index, channel in enumerate(self._channels):
+            while (frame := channel.next()) is not None:
+                heard = True
+                self._take(index, channel, frame)
+        return heard
+
+    def _take(self, index: int, channel: Channel, frame: Frame) -> None:
+        header = frame.header
+        if "question" in header:
+            channel.put(reply(self._values, header["question"], frame.columns))
+        if "sizes" in header:
+            for number, size in header["sizes"]:
+                self._sizes.setdefault(number, []).append(size)
+        if "answer" in header and header["to"] in self._answers:
+            self._answers[header["to"]][index] = (header["answer"], frame.columns)
+        if "failed" in header and header["at"] > self._anew:
+            self._failed.append(header["failed"])
+
+    def _gone(self, error: Exception) -> BackendError:
+        self._lost = f"a worker was lost: {error}"
+        return BackendError(Diagnostic("E741", self._lost))
+
+    def _error(self) -> Exception:
+        """The error of the worker that failed; the others only say that somebody did, perhaps before it is heard."""
+        while (first := next((failed for failed in self._failed if failed["kind"] != "aborted"), None)) is None:
+            self._wait()
+        if first["kind"] == "limit":
+            return Limit(first["message"], first["hint"])
+        if "diagnostics" in first:
+            return DataError([from_json(d) for d in first["diagnostics"]], self._sources)
+        return InternalError(Diagnostic("E900", f"a worker failed: {first['message']}"))
+
+    def close(self) -> None:
+        """Send the workers home."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            for channel in self._channels:
+                try:
+                    channel.put(Frame({"op": "end", "n": self._command + 1}))
+                    wait([channel], 0)
+                except (Lost, OSError):
+                    pass
+                channel.close()
+            self._stop()

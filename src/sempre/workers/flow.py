@@ -1,0 +1,429 @@
+"""A plan as stages between which bindings travel.
+
+The steps of a plan are taken where the rows that they look up are. Between two steps that need different places, every
+binding goes to the worker that has what its next lookup finds. So each binding, and with it each rule instance, is
+found by one worker.
+
+All workers go through the same stages in the same order. A stage sends what it has found in rounds of a bounded size and
+the next stages take in each round before the next one is sent: memory is bounded however much a join finds. A worker
+that has nothing to send takes part all the same; when nobody has anything, the rest is skipped by all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from sempre.analysis.model import Const, Fold, Var
+from sempre.backends.pipeline import Bindings, Runner, Scan, Sink, _compile, _concatenated, _distinct, compute, encode
+from sempre.kernel import join, reduce
+from sempre.kernel.layout import Column
+from sempre.kernel.tally import Tally
+from sempre.kernel.trace import View
+from sempre.kernel.values import Values
+from sempre.plan.ops import Absent, Assign, Distinct, Lower, Probe, RankOf, Read, Reduce, Step, TakeApart, probes
+from sempre.plan.planner import variables
+from sempre.workers.mesh import Mesh
+from sempre.workers.placing import owner, owners, split
+from sempre.workers.shards import ShardView
+
+ShardViews: TypeAlias = Mapping[tuple[str, Read], "ShardView | Tally"]
+# The first column of what a step looks up, and so where its rows are: None where they are at home.
+Homes: TypeAlias = Mapping[str, "int | None"]
+
+# About how many bindings a worker sends at once.
+ROUND_ROWS = 1 << 17
+# How many rows of a version a plan that begins with all of it takes at a time.
+SLICE_ROWS = 1 << 15
+_ORIGIN, _ROW = "#origin", "#row"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where bindings go: to the worker of a variable's value or of a constant, to the first worker, or to all."""
+
+    var: str | None = None
+    worker: int = 0
+    everywhere: bool = False
+    direct: bool = False  # the value of the variable is the number of a worker
+
+
+@dataclass(slots=True)
+class Local:
+    """A step that is taken where the bindings are."""
+
+    run: Runner
+    reads: tuple[tuple[str, Read, int | None], ...]  # relation, version, and the column that places what is read
+
+
+@dataclass(slots=True)
+class Stage:
+    """Steps that need no travelling, after what brings the bindings to where they are taken."""
+
+    route: Route | None = None
+    names: tuple[str, ...] = ()  # the variables that travel
+    nested: Nested | None = None
+    is_distinct: bool = False
+    steps: list[Local] = field(default_factory=list)
+
+
+class Flow:
+    """A plan, or a nested body, as stages."""
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        values: Values,
+        homes: Homes,
+        mesh: Mesh,
+        shared: Iterable[str] = (),
+        carried: frozenset[str] = frozenset(),
+        last: tuple[Route, frozenset[str]] | None = None,
+    ) -> None:
+        self._values = values
+        self._homes = homes
+        self._mesh = mesh
+        self._carried = carried
+        self._bound = set(shared)
+        self._live = frozenset(self._bound)  # what the steps to come need, as far as it is bound
+        self._placed: str | int | None = None  # the variable, or the worker, that says where bindings are
+        self.stages = [Stage()]
+        self._begin = Route()
+        self._scan: tuple[Scan, int | None] | None = None
+        for index, step in enumerate(steps):
+            if index == 0 and self._scans(step, steps[1:2]):
+                assert isinstance(step, Probe)
+                self._scan = Scan(step, values), self._reach_probe(step)[2]
+                self._after(step)
+            else:
+                self._add(step)
+        if last is not None:
+            self._go(*last)
+
+    # ------------------------------------------------------------------------------------------------ compiling
+
+    def _scans(self, step: Step, following: Sequence[Step]) -> bool:
+        """Whether a plan begins with a whole version, which is read slice by slice."""
+        if not isinstance(step, Probe) or step.lookup or not step.order or self._bound or self._carried:
+            return False
+        return not (following and isinstance(following[0], Distinct))
+
+    def _go(self, route: Route, names: Iterable[str] | None = None, is_distinct: bool = False) -> None:
+        first = self.stages[0]
+        if not (self._bound or self._carried or first.steps or is_distinct or len(self.stages) > 1):
+            self._begin = route  # there is one row yet, which binds nothing: it may be anywhere
+            return
+        travelling = self._live & self._bound if names is None else frozenset(names)
+        self.stages.append(Stage(route, tuple(sorted(travelling | self._carried)), is_distinct=is_distinct))
+
+    def _place(self, arg: Var | Const | None) -> None:
+        """Have the bindings where the value of `arg` places them; without one, at the first worker."""
+        if arg is None:
+            self._place_at(0)
+        elif isinstance(arg, Const):
+            self._place_at(owner(encode(self._values, arg), self._mesh.size))
+        elif self._placed != arg.name:
+            self._go(Route(arg.name))
+            self._placed = arg.name
+
+    def _place_at(self, worker: int) -> None:
+        if self._placed != worker:
+            self._go(Route(worker=worker))
+            self._placed = worker
+
+    def _add(self, step: Step) -> None:
+        if isinstance(step, Distinct):
+            self._gather(step.live & self._bound)
+        elif isinstance(step, Absent | Reduce) and self._single(step) is None:
+            nested = Nested(step, self._values, self._homes, self._mesh, self._carried)
+            self.stages.append(Stage(nested=nested))
+        else:
+            reads = self._reach(step)
+            self.stages[-1].steps.append(Local(_compile(step, self._values, self._carried), reads))
+        self._after(step)
+
+    def _after(self, step: Step) -> None:
+        self._bound |= _binds(step)
+        self._live = step.live
+        if isinstance(self._placed, str) and self._placed not in step.live | self._carried:
+            self._placed = None
+
+    def _reach(self, step: Step) -> tuple[tuple[str, Read, int | None], ...]:
+        """Have the bindings where the step is to be taken; what it reads there."""
+        if isinstance(step, Probe):
+            return (self._reach_probe(step),)
+        if isinstance(step, RankOf | Lower):
+            home = self._homes[step.atom.relation]
+            self._place(None if home is None else step.atom.args[home])
+            return ((step.atom.relation, Read.RANK, None),)
+        if isinstance(step, Absent | Reduce):
+            single = self._single(step)
+            assert single is not None
+            self._place(None if self._homes[single.relation] is None else single.lookup[0])
+            return tuple((p.relation, p.read, p.order[0]) for p in probes((*step.steps, *step.there)))
+        return ()
+
+    def _reach_probe(self, step: Probe) -> tuple[str, Read, int | None]:
+        if self._homes[step.relation] is None:
+            self._place(None)
+            return step.relation, step.read, None
+        if step.lookup:
+            self._place(step.lookup[0])
+        else:
+            self._go(Route(everywhere=True))
+            self._placed = next((var.name for column, var in step.binds if column == step.order[0]), None)
+        return step.relation, step.read, step.order[0]
+
+    def _gather(self, live: frozenset[str]) -> None:
+        """Have equal bindings at one place, and each of them once."""
+        var = self._placed if isinstance(self._placed, str) and self._placed in live else min(live, default=None)
+        self._go(Route(var), live, is_distinct=True)
+        self._placed = 0 if var is None else var
+
+    def _single(self, step: Absent | Reduce) -> Probe | None:
+        """The one lookup of a nested body that can be taken where that is."""
+        if len(step.steps) != 1:
+            return None
+        found = probes((*step.steps, *step.there))
+        if not found or not isinstance(step.steps[0], Probe) or not found[0].lookup:
+            return None
+        first = found[0]
+        outer = {var.name for var in step.literal.shared}
+        if isinstance(first.lookup[0], Var) and first.lookup[0].name not in outer:
+            return None
+        same = all(p.order[:1] == first.order[:1] and p.lookup[:1] == first.lookup[:1] for p in found)
+        return first if same else None
+
+    # -------------------------------------------------------------------------------------------------- running
+
+    def start(self, views: ShardViews, counted: bool) -> Iterable[Bindings]:
+        """The bindings that a plan begins with here."""
+        if self._scan is not None and (self._begin.everywhere or self._mesh.me == self._begin.worker):
+            scan, column = self._scan
+            view = _seen(views[scan.key], column)
+            assert isinstance(view, View)
+            return scan.slices(view, SLICE_ROWS, counted)
+        here = self._scan is None and (self._begin.everywhere or self._mesh.me == self._begin.worker)
+        return [Bindings.unit(counted)] if here else []
+
+    def run(self, source: Iterable[Bindings], views: ShardViews, sink: Sink, counted: bool, at: int = 0) -> None:
+        """Send what the stages make of the bindings of all workers to the sinks of all workers."""
+        found = self._local(source, self.stages[at].steps, views)
+        if at + 1 == len(self.stages):
+            for rows in found:
+                sink(rows)
+            return
+        stage = self.stages[at + 1]
+        if stage.is_distinct:
+            self.run([self._all_distinct(found, stage, counted)], views, sink, counted, at + 1)
+            return
+        more = True
+        while more:
+            rows, more = _some(found)
+            if stage.nested is not None:
+                size, more = self._mesh.agree(rows.size, more)
+                if size:
+                    rows = stage.nested.apply(rows, views)
+            else:
+                size, more, rows = self._travel(rows, stage, more, counted)
+            if size:
+                self.run([rows], views, sink, counted, at + 1)
+
+    def _all_distinct(self, found: Iterator[Bindings], stage: Stage, counted: bool) -> Bindings:
+        parts: list[Bindings] = []
+        more = True
+        while more:
+            rows, more = _some(found)
+            if rows.size:
+                rows = _distinct(_only(rows, stage.names), {})
+            _, more, rows = self._travel(rows, stage, more, counted)
+            if rows.size:
+                parts.append(rows)
+        rows = _concatenated(parts)
+        return _distinct(rows, {}) if rows.size else rows
+
+    def _local(self, source: Iterable[Bindings], steps: list[Local], views: ShardViews) -> Iterator[Bindings]:
+        seen = [{(name, read): _seen(views[name, read], column) for name, read, column in s.reads} for s in steps]
+
+        def rest(rows: Bindings, first: int) -> Iterator[Bindings]:
+            for index in range(first, len(steps)):
+                if not rows.size:
+                    return
+                result = steps[index].run(rows, seen[index])
+                if isinstance(result, list):
+                    for piece in result:
+                        yield from rest(piece, index)
+                    return
+                rows = result
+            if rows.size:
+                yield rows
+
+        for rows in source:
+            yield from rest(rows, 0)
+
+    def _travel(self, rows: Bindings, stage: Stage, more: bool, counted: bool) -> tuple[int, bool, Bindings]:
+        """How many bindings went anywhere, whether there are more, and those that came here."""
+        assert stage.route is not None
+        parts: list[list[Column]] = [[] for _ in range(self._mesh.size)]
+        if rows.size:
+            columns = [rows.columns[name] for name in stage.names]
+            if counted:
+                assert rows.weights is not None
+                columns.append(rows.weights)
+            if not columns:  # there is still how many rows there are
+                columns = [np.zeros(rows.size, np.int64)]
+            parts = self._split(rows, columns, stage.route)
+        gathered = self._mesh.exchange(parts, more)
+        if not gathered.parts:
+            return gathered.rows, gathered.more, Bindings(0, {}, {}, _NOTHING if counted else None)
+        came = [np.concatenate(some) if len(some) > 1 else some[0] for some in zip(*gathered.parts, strict=True)]
+        weights = came[len(stage.names)] if counted else None
+        columns_by_name = dict(zip(stage.names, came, strict=False))
+        return gathered.rows, gathered.more, Bindings(int(came[0].size), columns_by_name, {}, weights)
+
+    def _split(self, rows: Bindings, columns: list[Column], route: Route) -> list[list[Column]]:
+        workers = self._mesh.size
+        if route.everywhere:
+            return [columns] * workers
+        if route.var is not None and route.direct:
+            return split(columns, rows.columns[route.var], workers)
+        if route.var is not None:
+            return split(columns, owners(rows.columns[route.var], workers), workers)
+        parts = [[column[:0] for column in columns] for _ in range(workers)]
+        parts[route.worker] = columns
+        return parts
+
+
+_NOTHING = np.empty(0, np.int64)
+
+
+def _only(rows: Bindings, names: Iterable[str]) -> Bindings:
+    return Bindings(rows.size, {name: rows.columns[name] for name in names}, rows.fields, rows.weights)
+
+
+def _binds(step: Step) -> set[str]:
+    if isinstance(step, Probe):
+        return {var.name for _, var in step.binds}
+    if isinstance(step, Assign | RankOf):
+        return {step.var.name}
+    if isinstance(step, TakeApart):
+        return set(step.binds)
+    return {step.literal.result.name} if isinstance(step, Reduce) else set()
+
+
+def _seen(found: ShardView | Tally, column: int | None) -> View | Tally:
+    return found if isinstance(found, Tally) else found.at(column)
+
+
+def _some(found: Iterator[Bindings]) -> tuple[Bindings, bool]:
+    """About `ROUND_ROWS` bindings, and whether there may be more."""
+    parts: list[Bindings] = []
+    size = 0
+    for rows in found:
+        parts.append(rows)
+        size += rows.size
+        if size >= ROUND_ROWS:
+            return _concatenated(parts), True
+    return _concatenated(parts), False
+
+
+class Nested:
+    """A negation or an aggregate whose body is looked up at several places.
+
+    The rows stay where they are. Their shared variables travel, with the worker and the number of the row they are of;
+    what the body finds for them comes back to that worker.
+    """
+
+    def __init__(
+        self, step: Absent | Reduce, values: Values, homes: Homes, mesh: Mesh, carried: frozenset[str]
+    ) -> None:
+        self._step = step
+        self._values = values
+        self._mesh = mesh
+        self._outer = carried
+        # A body within a body carries the tags of both.
+        depth = sum(name.startswith(_ORIGIN) for name in carried)
+        self._origin, self._row = f"{_ORIGIN}{depth}", f"{_ROW}{depth}"
+        self._shared = tuple(sorted(var.name for var in step.literal.shared))
+        tags = frozenset((self._origin, self._row))
+
+        def flow(steps: tuple[Step, ...]) -> Flow:
+            return Flow(
+                steps, values, homes, mesh, self._shared, tags, (Route(self._origin, direct=True), self._results())
+            )
+
+        self._here = flow(step.steps)
+        self._there = flow(step.there) if step.there else None
+
+    def _results(self) -> frozenset[str]:
+        literal = self._step.literal
+        return variables(literal.expr) if isinstance(literal, Fold) and literal.expr is not None else frozenset()
+
+    def apply(self, rows: Bindings, views: ShardViews) -> Bindings:
+        """The rows for which the negation holds, or with the result of the aggregate."""
+        step = self._step
+        return self._absent(rows, views, step) if isinstance(step, Absent) else self._reduce(rows, views, step)
+
+    def _start(self, rows: Bindings, weights: bool) -> Bindings:
+        columns = {name: rows.columns[name] for name in self._shared} if rows.size else {}
+        columns[self._row] = np.arange(rows.size)
+        columns[self._origin] = np.full(rows.size, self._mesh.me)
+        return Bindings(rows.size, columns, {}, np.ones(rows.size, np.int64) if weights else None)
+
+    def _unchanged(self, views: ShardViews) -> bool:
+        return all(views[p.relation, Read.THERE] is views[p.relation, Read.HERE] for p in probes(self._step.there))
+
+    def _found(self, flow: Flow, rows: Bindings, views: ShardViews) -> join.Mask:
+        mask = np.zeros(rows.size, np.bool_)
+
+        def mark(found: Bindings) -> None:
+            mask[found.columns[self._row]] = True
+
+        flow.run([self._start(rows, weights=False)], views, mark, counted=False)
+        return mask
+
+    def _absent(self, rows: Bindings, views: ShardViews, step: Absent) -> Bindings:
+        live = step.live | self._outer
+        if self._there is None or self._unchanged(views):
+            if step.flips:
+                return Bindings(0, {}, {}, rows.weights)
+            return rows.keep(~self._found(self._here, rows, views), live)
+        rows = rows.keep(~self._found(self._here, rows, views), frozenset(rows.columns))
+        found_there = self._found(self._there, rows, views)
+        return rows.keep(found_there if step.flips else ~found_there, live)
+
+    def _results_of(self, flow: Flow, rows: Bindings, views: ShardViews, literal: Fold) -> tuple[join.Mask, Column]:
+        groups: list[Column] = []
+        terms: list[Column] = []
+
+        def collect(found: Bindings) -> None:
+            assert found.weights is not None
+            row = found.columns[self._row]
+            term = row if literal.expr is None else compute(self._values, literal.expr, found)
+            groups.append(row.repeat(found.weights))
+            terms.append(term.repeat(found.weights))
+
+        flow.run([self._start(rows, weights=True)], views, collect, counted=True)
+        return reduce.by_group(literal.kind, literal.operand.value, groups, terms, rows.size)
+
+    def _reduce(self, rows: Bindings, views: ShardViews, step: Reduce) -> Bindings:
+        literal, live = step.literal, step.live | self._outer
+        result = literal.result.name
+        found, column = self._results_of(self._here, rows, views, literal)
+        if self._there is not None and not self._unchanged(views):
+            found_there, column_there = self._results_of(self._there, rows, views, literal)
+            same = found_there & (column == column_there)
+            found &= ~same if step.flips else same
+        elif step.flips:
+            return Bindings(0, {}, {}, rows.weights)
+        if step.test:
+            if rows.size:
+                found &= column == rows.columns[result]
+            return rows.keep(found, live)
+        return Bindings(rows.size, {**rows.columns, result: column}, {}, rows.weights).keep(found, live)
+
+
+__all__ = ["Flow", "ShardViews"]

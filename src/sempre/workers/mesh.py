@@ -1,0 +1,112 @@
+"""All workers to all workers: rows go directly to whoever needs them.
+
+An exchange is one frame from every worker to every other. All workers take part in the same exchanges in the same order.
+Frames carry the number of the command they belong to. When a worker fails at a command, it tells the others, which then
+fail at it, too; frames of a command that failed are passed over once the driver has begun anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sempre.workers.channel import Channel, wait
+from sempre.workers.wire import Column, Frame
+
+
+class Aborted(Exception):
+    """Another worker failed at this command or at an earlier one."""
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What an exchange brought: the parts for this worker, and what all workers had between them."""
+
+    parts: list[list[Column]]
+    rows: int  # how many rows were sent, by all workers together
+    more: bool  # whether some worker has more to send
+
+
+class Mesh:
+    """One worker's connections to the others."""
+
+    def __init__(self, me: int, others: Mapping[int, Channel]) -> None:
+        self.me = me
+        self.size = len(others) + 1
+        self._others = others
+        self.command = 0
+        self._begun = 0
+        self.rows_sent = 0
+        self.waited = 0.0
+
+    @property
+    def bytes_sent(self) -> int:
+        return sum(channel.sent for channel in self._others.values())
+
+    def begin_anew(self, command: int) -> None:
+        """Frames of earlier commands no longer matter."""
+        self._begun = command
+
+    def abort(self) -> None:
+        """Tell the others that this worker has failed at the present command."""
+        for channel in self._others.values():
+            channel.put(Frame({"n": self.command, "abort": True}))
+
+    def exchange(self, parts: Sequence[Sequence[Column]], more: bool = False) -> Gathered:
+        """Send one part to every worker, including this one; every part has the same number of columns."""
+        sizes = [int(part[0].size) if part else 0 for part in parts]
+        rows = sum(sizes)
+        for other, channel in self._others.items():
+            self.rows_sent += sizes[other]
+            columns = list(parts[other]) if sizes[other] else []
+            channel.put(Frame({"n": self.command, "r": rows, "m": more}, columns))
+        found = [list(parts[self.me])] if sizes[self.me] else []
+        for frame in self._frames():
+            rows += int(frame.header["r"])
+            more = more or bool(frame.header["m"])
+            if frame.columns:
+                found.append(frame.columns)
+        return Gathered(found, rows, more)
+
+    def _frames(self) -> list[Frame]:
+        """The next frame of every other worker for this command."""
+        missing = dict(self._others)
+        found: dict[int, Frame] = {}
+        while True:
+            for other in list(missing):
+                frame = self._next(missing[other])
+                if frame is not None:
+                    found[other] = frame
+                    del missing[other]
+            if not missing:
+                break
+            began = time.perf_counter()
+            wait([*missing.values(), *(c for o, c in self._others.items() if o not in missing and c.has_output)])
+            self.waited += time.perf_counter() - began
+        while any(channel.has_output for channel in self._others.values()):
+            wait([channel for channel in self._others.values() if channel.has_output])
+        return [found[other] for other in sorted(found)]
+
+    def _next(self, channel: Channel) -> Frame | None:
+        while True:
+            frame = channel.next()
+            if frame is None:
+                return None
+            number = int(frame.header["n"])
+            if frame.header.get("abort"):
+                if number > self._begun:
+                    raise Aborted
+            elif number >= self.command:
+                return frame
+
+    def agree(self, size: int, more: bool) -> tuple[int, bool]:
+        """The sum of the sizes, and whether some worker has more."""
+        # One row without a column of its own says nothing but how many there are.
+        gathered = self.exchange([[np.full(1, size)] for _ in range(self.size)], more)
+        return sum(int(part[0][0]) for part in gathered.parts), gathered.more
+
+
+__all__ = ["Aborted", "Gathered", "Mesh"]

@@ -1,0 +1,56 @@
+"""Which worker has which row.
+
+A row has a *home*: the worker that the hash of its value in the home column picks. There it is made distinct, counted
+and looked for. Rows that plans look up by other columns have a copy for each such column, at the worker that the value
+there picks. So an index is sharded by the first column it is looked up by, and every lookup has one worker to go to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sempre.analysis.model import Relation
+from sempre.workers.wire import Column
+
+Workers = NDArray[np.intp]
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def owners(values: Column, workers: int) -> Workers:
+    """The worker of each value."""
+    if workers == 1:
+        return np.zeros(values.size, np.intp)
+    mixed = values.view(np.uint64) * _MIX
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= _MIX
+    return ((mixed >> np.uint64(40)) % np.uint64(workers)).astype(np.intp)
+
+
+def owner(value: int, workers: int) -> int:
+    """The worker of one value."""
+    return int(owners(np.array([value], np.int64), workers)[0])
+
+
+def home_column(relation: Relation) -> int | None:
+    """The column that says where a row is at home; None if all rows are with the first worker.
+
+    With an aggregate in the head, rows of one group are at one place, so the aggregated column does not decide.
+    """
+    kept = None if relation.aggregate is None else relation.aggregate[1]
+    return next((column for column in range(relation.arity) if column != kept), None)
+
+
+def split(columns: Sequence[Column], at: Workers | None, workers: int) -> list[list[Column]]:
+    """The rows for each worker; `at` None sends all to the first."""
+    if at is None or workers == 1:
+        nothing = [column[:0] for column in columns]
+        return [list(columns), *([nothing] * (workers - 1))]
+    order = np.argsort(at, kind="stable")
+    ends = np.searchsorted(at[order], np.arange(workers), side="right")
+    sorted_columns = [column.take(order) for column in columns]
+    starts = [0, *ends[:-1]]
+    return [[column[start:stop] for column in sorted_columns] for start, stop in zip(starts, ends, strict=True)]

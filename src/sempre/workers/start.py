@@ -1,0 +1,118 @@
+"""Workers as threads of this process, for tests, or as processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+
+from sempre.analysis.model import CheckedProgram
+from sempre.diagnostics import BackendError
+from sempre.kernel.values import Values
+from sempre.workers.channel import Channel, Lost, call, take
+from sempre.workers.codec import to_json
+from sempre.workers.crew import Crew
+from sempre.workers.mesh import Mesh
+from sempre.workers.wire import Frame
+from sempre.workers.worker import Worker
+
+# How long a worker may take to start and to be ready.
+READY_SECONDS = 120.0
+
+
+def threads(program: CheckedProgram, count: int, values: Values) -> Crew:
+    """Workers that are threads of this process, over the same sockets as all others."""
+    ends: dict[tuple[int, int], socket.socket] = {}
+    for i in range(count):
+        for j in range(i):
+            ends[i, j], ends[j, i] = socket.socketpair()
+    channels = []
+    started: list[threading.Thread] = []
+    for i in range(count):
+        mine, theirs = socket.socketpair()
+        channels.append(Channel(mine, f"worker {i}"))
+        peers = {j: Channel(ends[i, j], f"worker {j}") for j in range(count) if j != i}
+        driver = Channel(theirs, "the driver")
+
+        def work(me: int = i, peers: dict[int, Channel] = peers, driver: Channel = driver) -> None:
+            try:
+                Worker(program, Mesh(me, peers), driver, list(peers.values())).run()
+            finally:
+                for channel in (driver, *peers.values()):
+                    channel.close()
+
+        started.append(threading.Thread(target=work, name=f"worker {i}", daemon=True))
+    for thread in started:
+        thread.start()
+
+    def stop() -> None:
+        for thread in started:
+            thread.join(5)
+
+    return Crew(channels, values, program.sources, stop)
+
+
+def connected(program: CheckedProgram, addresses: Sequence[tuple[str, int]], secret: bytes, values: Values) -> Crew:
+    """The crew of workers that listen at these addresses: they get the program, and connect to each other."""
+    channels: list[Channel] = []
+    try:
+        for index, address in enumerate(addresses):
+            channels.append(Channel(call(address, secret), f"worker {index} at {address[0]}:{address[1]}"))
+        encoded = to_json(program)
+        for index, channel in enumerate(channels):
+            channel.put(Frame({"me": index, "addresses": [list(address) for address in addresses], "program": encoded}))
+        for channel in channels:
+            take(channel, channels, READY_SECONDS)
+    except Lost as error:
+        for channel in channels:
+            channel.close()
+        raise BackendError(f"the workers cannot be reached: {error}") from None
+    return Crew(channels, values, program.sources, lambda: None)
+
+
+def processes(program: CheckedProgram, count: int, values: Values) -> Crew:
+    """Workers that are processes of this machine."""
+    secret = secrets.token_bytes(32)
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        addresses = []
+        for _ in range(count):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "sempre.workers.process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                start_new_session=True,
+            )
+            started.append(process)
+            assert process.stdin is not None
+            process.stdin.write(secret.hex().encode("ascii") + b"\n")
+            process.stdin.close()
+        for process in started:
+            assert process.stdout is not None
+            line = process.stdout.readline().split()
+            if len(line) != 2:
+                raise BackendError("a worker did not start")
+            addresses.append((line[0].decode("ascii"), int(line[1])))
+        crew = connected(program, addresses, secret, values)
+    except BaseException:
+        for process in started:
+            process.kill()
+        raise
+
+    def stop() -> None:
+        for process in started:
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+    crew.on_stop(stop)
+    return crew

@@ -1,0 +1,101 @@
+"""A frame: a small header as JSON, then columns of integers as bytes.
+
+    magic (4) | length of the header (4) | length of the body (8) | header | body
+
+A column takes as few bytes per value as its values allow: `[offset, width, count]` in the header says how to read it.
+Lengths are checked before anything is allocated, and nothing in a frame is code: whoever is connected can send wrong
+rows, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column = NDArray[np.int64]
+
+MAGIC = b"smp1"
+PREFIX = struct.Struct("<4sIQ")
+MOST_HEADER = 1 << 28
+MOST_BODY = 1 << 36
+_WIDTHS: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4"), 8: np.dtype("<i8")}
+# Fewer values than this are sent as they are: looking for their range would cost more than it saves.
+_FEW_VALUES = 64
+
+
+class WireError(Exception):
+    """What came is no frame."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """What is sent at once."""
+
+    header: dict[str, Any]
+    columns: list[Column] = field(default_factory=list)
+
+
+def encode(frame: Frame) -> list[bytes | memoryview]:
+    """The frame as buffers to be sent one after the other."""
+    shapes: list[list[int]] = []
+    buffers: list[bytes | memoryview] = []
+    body = 0
+    for column in frame.columns:
+        offset, width, data = _packed(column)
+        shapes.append([offset, width, column.size])
+        if data.size:
+            buffers.append(data.data.cast("B"))
+            body += data.nbytes
+    header = json.dumps({"h": frame.header, "c": shapes}, separators=(",", ":"), ensure_ascii=False).encode(
+        "utf-8", "surrogatepass"
+    )
+    return [PREFIX.pack(MAGIC, len(header), body) + header, *buffers]
+
+
+def _packed(column: Column) -> tuple[int, int, NDArray[Any]]:
+    if column.size >= _FEW_VALUES:
+        low, high = int(column.min()), int(column.max())
+        for width in (1, 2, 4):
+            if high - low < 1 << 8 * width:
+                return low, width, (column - low if low else column).astype(_WIDTHS[width])
+    return 0, 8, np.ascontiguousarray(column, _WIDTHS[8])
+
+
+def lengths(prefix: bytes) -> tuple[int, int]:
+    """The lengths of header and body that a prefix announces."""
+    magic, header, body = PREFIX.unpack(prefix)
+    if magic != MAGIC or header > MOST_HEADER or body > MOST_BODY:
+        raise WireError("the other end does not speak this protocol")
+    return header, body
+
+
+def decode(header: bytes | memoryview, body: bytes | memoryview | bytearray) -> Frame:
+    """The frame of a header and a body."""
+    try:
+        whole = json.loads(bytes(header).decode("utf-8", "surrogatepass"))
+        content, shapes = whole["h"], whole["c"]
+        columns, at = [], 0
+        for offset, width, count in shapes:
+            size = _WIDTHS[width].itemsize * count
+            if count < 0 or at + size > len(body):
+                raise WireError("a column is longer than its frame")
+            raw = np.frombuffer(body, _WIDTHS[width], count, at) if count else np.empty(0, np.int64)
+            values = raw.astype(np.int64, copy=False)
+            columns.append(values + offset if offset else values)
+            at += size
+    except (ValueError, KeyError, TypeError) as error:
+        raise WireError(f"a frame that cannot be read: {error}") from None
+    if at != len(body):
+        raise WireError("a frame is longer than its columns")
+    return Frame(content, columns)
+
+
+def size_of(buffers: Sequence[bytes | memoryview]) -> int:
+    """How many bytes are sent."""
+    return sum(len(buffer) for buffer in buffers)

@@ -1,0 +1,428 @@
+"""What one worker does: it carries out the driver's commands, on its shards, together with the others.
+
+Commands come in one order, and every worker carries out all of them. A command that makes something says by which number
+the driver will call it; its size is told without being asked for. A worker that fails at a command says so, and passes
+over what follows until the driver begins anew: whatever was made before stays as it is.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sempre.analysis.model import CheckedProgram
+from sempre.backends.local import LocalBackend, _multiplies
+from sempre.backends.pipeline import Bindings
+from sempre.diagnostics import SempreError
+from sempre.kernel import join
+from sempre.kernel.layout import fields_covering, packing
+from sempre.kernel.limits import Limit
+from sempre.kernel.tally import Counted, Tally
+from sempre.kernel.trace import RowSet, Trace, View
+from sempre.plan.faults import located
+from sempre.plan.ops import Neighbors, Plan, Read, decided
+from sempre.workers.channel import Channel, Lost, take
+from sempre.workers.codec import from_json, to_json
+from sempre.workers.flow import Flow, ShardViews
+from sempre.workers.mesh import Aborted, Mesh
+from sempre.workers.placing import Workers, home_column, owners, split
+from sempre.workers.shards import Shard, ShardView
+from sempre.workers.values import SharedValues
+from sempre.workers.wire import Column, Frame, WireError
+
+Numbers = Sequence[int]
+
+
+class Prepared:
+    """A plan, and its stages on this worker."""
+
+    __slots__ = ("flow", "multiplies", "plan")
+
+    def __init__(self, plan: Plan, flow: Flow) -> None:
+        self.plan = plan
+        self.flow = flow
+        self.multiplies = _multiplies(plan.steps)
+
+
+class Worker:
+    """The shards of one worker, and the commands on them."""
+
+    def __init__(self, program: CheckedProgram, mesh: Mesh, driver: Channel, peers: Sequence[Channel]) -> None:
+        self._program = program
+        self._mesh = mesh
+        self._driver = driver
+        self._peers = peers
+        self._waiting: list[Frame] = []  # commands that came while something else was waited for
+        self._local = LocalBackend(program, threads=1)
+        self._values = SharedValues(self._ask)
+        self._local.values = self._values
+        self._homes = {name: home_column(relation) for name, relation in program.relations.items()}
+        self._held: dict[int, Any] = {}
+        self._failed: dict[str, Any] | None = None
+        self._sizes: list[list[int]] = []
+
+    # ------------------------------------------------------------------------------------------------- the loop
+
+    def run(self) -> None:
+        """Carry out commands until the driver has gone."""
+        while True:
+            try:
+                frame = self._waiting.pop(0) if self._waiting else take(self._driver, self._peers)
+                if not self._carry_out(frame):
+                    return
+            except Lost:
+                return  # without the driver there is nothing to do; without a worker there is no state
+
+    def _carry_out(self, frame: Frame) -> bool:
+        header = frame.header
+        name = header["op"]
+        if name == "end":
+            return False
+        self._mesh.command = int(header["n"])
+        for number in header.get("free", ()):
+            self._held.pop(number, None)
+        if name == "anew":
+            self._failed = None
+            self._mesh.begin_anew(self._mesh.command)
+        elif self._failed is None:
+            self._try(name, frame)
+        if header.get("answer"):
+            self._answer(header)
+        if self._sizes:
+            self._driver.put(Frame({"sizes": self._sizes}))
+            self._sizes = []
+        return True
+
+    def _try(self, name: str, frame: Frame) -> None:
+        try:
+            made = getattr(self, f"_{name}")(*frame.header.get("args", ()), *([frame.columns] if frame.columns else ()))
+        except Aborted:
+            self._say_failed({"kind": "aborted"})
+        except Lost:
+            raise
+        except Limit as limit:
+            self._fail({"kind": "limit", "message": str(limit), "hint": limit.hint})
+        except SempreError as error:
+            self._fail({"kind": type(error).__name__, "diagnostics": [to_json(d) for d in error.diagnostics]})
+        except MemoryError:
+            self._fail({"kind": "memory", "message": "the memory of a worker is used up"})
+        except (Exception, WireError):
+            self._fail({"kind": "internal", "message": traceback.format_exc()})
+        else:
+            out = frame.header.get("out", ())
+            for number, value in zip(out, made if len(out) > 1 else (made,), strict=bool(out)):
+                self._keep(number, value)
+
+    def _keep(self, number: int, value: Any) -> None:
+        self._held[number] = value
+        if isinstance(value, RowSet | Counted):
+            self._sizes.append([number, len(value)])
+
+    def _fail(self, what: dict[str, Any]) -> None:
+        self._mesh.abort()
+        self._say_failed(what)
+
+    def _say_failed(self, what: dict[str, Any]) -> None:
+        self._failed = what
+        self._driver.put(Frame({"failed": what, "at": self._mesh.command}))
+
+    def _answer(self, header: dict[str, Any]) -> None:
+        if self._failed is not None:
+            return  # the driver has been told
+        try:
+            content, columns = getattr(self, f"_tell_{header['op']}")(*header.get("args", ()))
+        except Exception:
+            self._fail({"kind": "internal", "message": traceback.format_exc()})
+        else:
+            self._driver.put(Frame({"answer": content, "to": header["n"]}, columns))
+
+    def _ask(self, question: dict[str, Any], columns: list[Column]) -> Frame:
+        """Ask the driver something in the middle of a command."""
+        self._driver.put(Frame({"question": question}, columns))
+        while True:
+            frame = take(self._driver, self._peers)
+            if "reply" in frame.header:
+                return frame
+            self._waiting.append(frame)
+
+    # ------------------------------------------------------------------------------------------------- questions
+
+    def _forget(self) -> None:
+        """The driver has taken back codes of values: those that are known here may be among them."""
+        self._values.symbols.forget_codes()
+
+    def _sync(self) -> None:
+        """Nothing: the driver wants to know that everything before has been done."""
+
+    def _tell_sync(self) -> tuple[Any, list[Column]]:
+        return None, []
+
+    def _fetch(self, number: int) -> None:
+        """See `_tell_fetch`."""
+
+    def _tell_fetch(self, number: int) -> tuple[Any, list[Column]]:
+        """The rows that are at home here, and the numbers beside them if there are any."""
+        held = self._held[number]
+        rows = held.home.rows() if isinstance(held, Shard) else held if isinstance(held, RowSet) else held.rows()
+        columns = rows.columns()
+        if isinstance(held, Counted):
+            columns.append(held.weights.astype(np.int64))
+        return len(rows), columns
+
+    def _statistics(self, number: int, column: int) -> None:
+        """See `_tell_statistics`."""
+
+    def _tell_statistics(self, number: int, column: int) -> tuple[Any, list[Column]]:
+        from sempre.backends.local import TraceStatistics
+
+        shard: Shard = self._held[number]
+        home = self._homes[shard.relation]
+        copy = shard.at(column, home) if column in shard.copies or column == home else shard.home
+        placed = column in shard.copies or column == home
+        return [TraceStatistics({shard.relation: copy}).distinct(shard.relation, column), placed], []
+
+    def _report(self) -> None:
+        """See `_tell_report`."""
+
+    def _tell_report(self) -> tuple[Any, list[Column]]:
+        shards = [held for held in self._held.values() if isinstance(held, Shard)]
+        traces = {id(trace): trace for shard in shards for trace in (shard.home, *shard.copies.values())}
+        return {
+            "instances": self._local.instances,
+            "rows": sum(trace.size for trace in traces.values()),
+            "bytes": sum(trace.nbytes for trace in traces.values()),
+            "rows_sent": self._mesh.rows_sent,
+            "bytes_sent": self._mesh.bytes_sent,
+            "waited": round(self._mesh.waited, 6),
+        }, []
+
+    # ------------------------------------------------------------------------------------------------- relations
+
+    def _rows_of(self, relation: str, columns: Sequence[Column], size: int) -> RowSet:
+        self._local.fit({relation: columns})
+        return self._local.rows(relation, columns, size)
+
+    def _receive(self, relation: str, size: int, columns: Sequence[Column] = ()) -> RowSet:
+        return self._rows_of(relation, columns, size) if size else self._local.no_rows(relation)
+
+    def _empty(self, relation: str) -> Shard:
+        return Shard(relation, self._local.empty(relation))
+
+    def _rows(self, number: int) -> RowSet:
+        return self._shard(number).home.rows()
+
+    def _shard(self, number: int) -> Shard:
+        found = self._held[number]
+        assert isinstance(found, Shard)
+        return found
+
+    def _version(self, relation: str, number: int, orders: Iterable[Sequence[int]]) -> Shard:
+        shard = Shard(relation, Trace.of(self._held[number]))
+        return self._indexed_shard(shard, orders)
+
+    def _indexed_shard(self, shard: Shard, orders: Iterable[Sequence[int]]) -> Shard:
+        wanted = [tuple(order) for order in orders]
+        return shard.indexed(wanted, self._homes[shard.relation], self._bring(shard.relation))
+
+    def _indexed(self, number: int, orders: Iterable[Sequence[int]]) -> Shard:
+        return self._indexed_shard(self._shard(number), orders)
+
+    def _adding(self, number: int, rows: int) -> Shard:
+        shard = self._shard(number)
+        return shard.adding(self._held[rows], self._bring(shard.relation))
+
+    def _removing(self, number: int, rows: int) -> Shard:
+        shard = self._shard(number)
+        return shard.removing(self._held[rows], self._bring(shard.relation))
+
+    def _bring(self, relation: str) -> Callable[[RowSet, int], RowSet]:
+        def bring(rows: RowSet, column: int) -> RowSet:
+            columns = rows.columns()
+            at = owners(columns[column], self._mesh.size)
+            gathered = self._mesh.exchange(split(columns, at, self._mesh.size))
+            return self._joined(relation, gathered.parts)
+
+        return bring
+
+    def _joined(self, relation: str, parts: Sequence[Sequence[Column]]) -> RowSet:
+        if not parts:
+            return self._local.no_rows(relation)
+        columns = [np.concatenate(some) for some in zip(*parts, strict=True)]
+        return self._local.rows(relation, columns, columns[0].size)
+
+    def _view(self, relation: str, numbers: Numbers, without: int | None) -> ShardView:
+        first, *others = (self._shard(number) for number in numbers)
+        gone = () if without is None else (self._shard(without),)
+        parts = ((first, gone), *((shard, ()) for shard in others))
+        return ShardView(parts, self._homes[relation])
+
+    def _plus(self, number: int, others: Numbers) -> ShardView:
+        view = self._held[number]
+        assert isinstance(view, ShardView)
+        return view.plus(*(self._shard(other) for other in others))
+
+    def _home_of(self, number: int) -> View | Trace:
+        """What is at home here of a version or a view."""
+        found = self._held[number]
+        return found.home if isinstance(found, Shard) else found.at(None)
+
+    # ----------------------------------------------------------------------------------------------------- plans
+
+    def _prepare(self, plan: Any) -> Prepared:
+        decoded = decided(from_json(plan))
+        return Prepared(decoded, Flow(decoded.steps, self._values, self._homes, self._mesh))
+
+    def _views(self, views: Iterable[Sequence[Any]]) -> ShardViews:
+        return {(name, Read[read]): self._held[number] for name, read, number in views}
+
+    def _found(
+        self,
+        relation: str,
+        plans: Numbers,
+        views: Iterable[Sequence[Any]],
+        counted: bool | None,
+    ) -> tuple[list[RowSet], list[Counted]]:
+        """What plans derive here, as rows or, `counted`, as counted rows; None counts only where it must."""
+        target = self._local.empty(relation).packing
+        rows: list[RowSet] = []
+        weighed: list[Counted] = []
+        read = self._views(views)
+        for number in plans:
+            prepared: Prepared = self._held[number]
+            weights = prepared.multiplies if counted is None else counted
+
+            def sink(found: Bindings, plan: Plan = prepared.plan) -> None:
+                layout, keys = self._local._head(plan, found, target)
+                if counted is False:
+                    rows.append(RowSet(layout, join.distinct(keys)))
+                elif found.weights is None:
+                    weighed.append(Counted(layout, *join.tally(keys)))
+                else:
+                    weighed.append(Counted(layout, *join.consolidate(keys, found.weights)))
+
+            with located(self._program, (prepared.plan.rule,)):
+                prepared.flow.run(prepared.flow.start(read, weights), read, sink, weights)
+        return rows, weighed
+
+    def _owners(self, relation: str, columns: Sequence[Column], size: int) -> Workers:
+        home = self._homes[relation]
+        return np.zeros(size, np.intp) if home is None else owners(columns[home], self._mesh.size)
+
+    def _sent_home(self, relation: str, rows: RowSet) -> RowSet:
+        """The rows that are at home here, of those that all workers have."""
+        columns = rows.columns() or [np.zeros(len(rows), np.int64)]
+        at = self._owners(relation, columns, len(rows))
+        gathered = self._mesh.exchange(split(columns, at, self._mesh.size))
+        if not gathered.parts:
+            return self._local.no_rows(relation)
+        if not self._program.relations[relation].arity:
+            return self._local.rows(relation, [], 1)
+        return self._joined(relation, gathered.parts)
+
+    def _counted_home(self, relation: str, counted: Counted) -> Counted:
+        """The counted rows that are at home here, of those that all workers have; numbers of equal rows added."""
+        arity = self._program.relations[relation].arity
+        columns = [*counted.rows().columns(), counted.weights.astype(np.int64)]
+        at = self._owners(relation, columns, len(counted))
+        gathered = self._mesh.exchange(split(columns, at, self._mesh.size))
+        if not gathered.parts:
+            return self._local.total(relation, [])
+        came = [np.concatenate(some) for some in zip(*gathered.parts, strict=True)]
+        layout = packing(fields_covering(came[:arity], self._local.fields[relation]), tuple(range(arity)))
+        keys = layout.pack(came[:arity], came[-1].size)
+        return Counted(layout, *join.summed(keys.copy(), came[-1], layout.bits))
+
+    def _derive(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int) -> RowSet:
+        rows, _ = self._found(relation, plans, views, counted=False)
+        found = self._local.union(rows) if rows else self._local.no_rows(relation)
+        return self._local.difference(self._sent_home(relation, found), self._home_of(known))
+
+    def _count(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]]) -> Counted:
+        _, counted = self._found(relation, plans, views, counted=True)
+        return self._counted_home(relation, self._local.total(relation, counted))
+
+    def _supports(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int) -> Counted:
+        _, counted = self._found(relation, plans, views, counted=None)
+        found = self._counted_home(relation, self._local.total(relation, counted))
+        return self._local.excluded(found, self._home_of(known)).narrowed()
+
+    # ------------------------------------------------------------------------------------------- sets and counts
+
+    def _union(self, numbers: Numbers) -> RowSet:
+        return self._local.union([self._held[number] for number in numbers])
+
+    def _difference(self, rows: int, version: int) -> RowSet:
+        return self._local.difference(self._held[rows], self._home_of(version))
+
+    def _intersection(self, rows: int, version: int) -> RowSet:
+        return self._local.intersection(self._held[rows], self._home_of(version))
+
+    def _counted_rows(self, number: int) -> RowSet:
+        counted: Counted = self._held[number]
+        return counted.rows()
+
+    def _negated(self, number: int) -> Counted:
+        counted: Counted = self._held[number]
+        return counted.negated()
+
+    def _total(self, relation: str, numbers: Numbers) -> Counted:
+        return self._local.total(relation, [self._held[number] for number in numbers])
+
+    def _restricted(self, counted: int, rows: int) -> Counted:
+        return self._local.restricted(self._held[counted], self._held[rows])
+
+    def _excluded(self, counted: int, view: int) -> Counted:
+        return self._local.excluded(self._held[counted], self._home_of(view))
+
+    def _tally(self, relation: str) -> Tally:
+        return self._local.tally(relation)
+
+    def _tally_adding(self, tally: int, counted: int) -> Tally:
+        held: Tally = self._held[tally]
+        return held.adding(self._held[counted])
+
+    def _entries(self, tally: int) -> Counted:
+        held: Tally = self._held[tally]
+        return held.entries()
+
+    def _numbered(self, relation: str, parts: Numbers, version: int) -> Tally:
+        return self._local.numbered(relation, [self._held[part] for part in parts], self._shard(version).home)
+
+    def _positive(self, tally: int, rows: int) -> RowSet:
+        return self._local.positive(self._held[tally], self._held[rows])
+
+    def _zero(self, tally: int, rows: int) -> RowSet:
+        return self._local.zero(self._held[tally], self._held[rows])
+
+    def _lookup(self, tally: int, rows: int) -> Counted:
+        return self._local.lookup(self._held[tally], self._held[rows])
+
+    def _times(self, rows: int, number: int) -> Counted:
+        return self._local.times(self._held[rows], number)
+
+    # ------------------------------------------------------------------------------- aggregates in heads, neighbors
+
+    def _improvement(self, relation: str, rows: int, version: int) -> tuple[RowSet, RowSet]:
+        return self._local.improvement(relation, self._held[rows], self._shard(version).home)
+
+    def _groups(self, relation: str, rows: int) -> RowSet:
+        return self._local.groups(relation, self._held[rows])
+
+    def _group_rows(self, relation: str, groups: int, version: int) -> RowSet:
+        return self._local.group_rows(relation, self._held[groups], self._shard(version).home)
+
+    def _totals(self, relation: str, counted: int) -> RowSet:
+        return self._local.totals(relation, self._held[counted])
+
+    def _neighbors(self, order: Any, rows: int) -> RowSet:
+        wanted: Neighbors = from_json(order)
+        held: RowSet = self._held[rows]
+        columns = held.columns()
+        at = owners(columns[wanted.groups[0]], self._mesh.size) if wanted.groups else np.zeros(len(held), np.intp)
+        gathered = self._mesh.exchange(split(columns, at, self._mesh.size))
+        mine = self._joined(wanted.source, gathered.parts)
+        found = self._local.neighbors(wanted, mine) if len(mine) else self._local.no_rows(wanted.relation)
+        return self._sent_home(wanted.relation, found)
