@@ -13,6 +13,6 @@
     start     workers as threads, as processes of this machine, or in the tasks of a Spark job
 
 The strategies run in the driver, as always. Each operation of the algebra is one command that all workers carry out
-together; most need no answer, so that the driver is ahead of them until it has to know a size. What a command makes stays
-with the workers, and the driver holds handles to it. See docs/design/0006-workers.md.
+together. Most need no answer, so that the driver is ahead of the workers until it has to know a size. What a command
+makes stays with the workers, and the driver holds handles to it. See docs/design/0006-workers.md.
 """

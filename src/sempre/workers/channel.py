@@ -1,10 +1,10 @@
 """Frames over one socket, both ways at once.
 
-Nobody waits for the other end to read before reading himself: whoever waits to send takes in what comes meanwhile, so that
-two ends that send at the same time never wait for each other.
+An end that waits to send takes in what comes meanwhile. So two ends that send at the same time never wait for each
+other, however much they send.
 
-**Who may connect** has a secret that is never sent. Each end sends a random challenge and answers the other's with a keyed
-hash of both; ends that do not know the secret are turned away before they can send a frame.
+**Who may connect** knows a secret that is never sent. Each end sends a random challenge, and answers the other's with a
+keyed hash of both. An end that does not know the secret is turned away before it can send a frame.
 """
 
 from __future__ import annotations
@@ -205,7 +205,11 @@ def call(address: tuple[str, int], secret: bytes, seconds: float = GREETING_SECO
         sock = tuned(socket.create_connection(address, seconds))
     except OSError as error:
         raise Lost(f"{address[0]}:{address[1]} cannot be reached: {error.strerror or error}") from None
-    greet(sock, secret, "caller")
+    try:
+        greet(sock, secret, "caller")
+    except BaseException:
+        sock.close()
+        raise
     return sock
 
 

@@ -1,7 +1,7 @@
 """The driver's end: commands to all workers, and what they answer.
 
-A command is sent to all workers and not waited for. Sizes of what it makes are told by the workers as they come to it, and
-the driver waits for them when it asks. While it waits, for whatever reason, it answers the workers' questions about values.
+A command is sent to all workers and not waited for. The workers tell the size of what they make as they come to it, and
+the driver waits for that when it needs to know. While it waits, it answers the workers' questions about values.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ The steps of a plan are taken where the rows that they look up are. Between two 
 binding goes to the worker that has what its next lookup finds. So each binding, and with it each rule instance, is
 found by one worker.
 
-All workers go through the same stages in the same order. A stage sends what it has found in rounds of a bounded size and
-the next stages take in each round before the next one is sent: memory is bounded however much a join finds. A worker
-that has nothing to send takes part all the same; when nobody has anything, the rest is skipped by all.
+All workers go through the same stages in the same order. A stage sends what it has found in rounds of a bounded size,
+and the stages after it take in each round before the next one is sent: memory is bounded, however much a join finds. A
+worker that has nothing to send takes part all the same. When no worker has anything, all of them skip the rest.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class Flow:
         self._placed: str | int | None = None  # the variable, or the worker, that says where bindings are
         self.stages = [Stage()]
         self._begin = Route()
+        self._is_fresh = not self._bound and not carried
         self._scan: tuple[Scan, int | None] | None = None
         for index, step in enumerate(steps):
             if index == 0 and self._scans(step, steps[1:2]):
@@ -112,8 +113,7 @@ class Flow:
         return not (following and isinstance(following[0], Distinct))
 
     def _go(self, route: Route, names: Iterable[str] | None = None, is_distinct: bool = False) -> None:
-        first = self.stages[0]
-        if not (self._bound or self._carried or first.steps or is_distinct or len(self.stages) > 1):
+        if self._is_fresh and not is_distinct:
             self._begin = route  # there is one row yet, which binds nothing: it may be anywhere
             return
         travelling = self._live & self._bound if names is None else frozenset(names)
@@ -146,6 +146,7 @@ class Flow:
         self._after(step)
 
     def _after(self, step: Step) -> None:
+        self._is_fresh = False
         self._bound |= _binds(step)
         self._live = step.live
         if isinstance(self._placed, str) and self._placed not in step.live | self._carried:

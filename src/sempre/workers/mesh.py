@@ -1,8 +1,8 @@
 """All workers to all workers: rows go directly to whoever needs them.
 
-An exchange is one frame from every worker to every other. All workers take part in the same exchanges in the same order.
-Frames carry the number of the command they belong to. When a worker fails at a command, it tells the others, which then
-fail at it, too; frames of a command that failed are passed over once the driver has begun anew.
+An exchange is one frame from every worker to every other. All workers take part in the same exchanges, in the same
+order. Frames carry the number of the command they belong to. A worker that fails at a command tells the others, which
+fail at it, too. Frames of a command that failed are passed over once the driver has begun anew.
 """
 
 from __future__ import annotations

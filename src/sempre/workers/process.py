@@ -1,7 +1,7 @@
 """A worker as a process of its own: `python -m sempre.workers.process [HOST]`.
 
-It reads the secret from standard input, prints the address it listens at, waits for the driver and the other workers, and
-ends when the driver has gone.
+It reads the secret from standard input, prints the address it listens at, waits for the driver and the other workers,
+and ends when the driver has gone.
 """
 
 from __future__ import annotations

@@ -74,34 +74,51 @@ def connected(program: CheckedProgram, addresses: Sequence[tuple[str, int]], sec
     return Crew(channels, values, program.sources, lambda: None)
 
 
+def launched(secret: bytes, host: str = "127.0.0.1") -> tuple[subprocess.Popen[bytes], tuple[str, int]]:
+    """A process that is ready to work for whoever knows the secret, and where it listens.
+
+    It is a session of its own and has none of our files open, so that it outlives whoever started it: it ends when the
+    driver hangs up, or does not call in time.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sempre.workers.process", host],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        with process.stdin, process.stdout:
+            process.stdin.write(secret.hex().encode("ascii") + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline().split()
+        if len(line) != 2:
+            raise BackendError("a worker did not start", hint="Can the tasks of this session start processes?")
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return process, (line[0].decode("ascii"), int(line[1]))
+
+
 def processes(program: CheckedProgram, count: int, values: Values) -> Crew:
     """Workers that are processes of this machine."""
     secret = secrets.token_bytes(32)
     started: list[subprocess.Popen[bytes]] = []
+    addresses = []
     try:
-        addresses = []
         for _ in range(count):
-            process = subprocess.Popen(
-                [sys.executable, "-m", "sempre.workers.process"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-                start_new_session=True,
-            )
+            process, address = launched(secret)
             started.append(process)
-            assert process.stdin is not None
-            process.stdin.write(secret.hex().encode("ascii") + b"\n")
-            process.stdin.close()
-        for process in started:
-            assert process.stdout is not None
-            line = process.stdout.readline().split()
-            if len(line) != 2:
-                raise BackendError("a worker did not start")
-            addresses.append((line[0].decode("ascii"), int(line[1])))
+            addresses.append(address)
         crew = connected(program, addresses, secret, values)
     except BaseException:
         for process in started:
             process.kill()
+            process.wait()
         raise
 
     def stop() -> None:
@@ -111,8 +128,6 @@ def processes(program: CheckedProgram, count: int, values: Values) -> Crew:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
 
     crew.on_stop(stop)
     return crew

@@ -1,7 +1,7 @@
 """Values of one worker: what the driver has numbered, as far as it was needed here.
 
-The driver numbers all values: the codes of symbols and records are the same for everybody. A worker asks it for the code
-of a value that it does not know yet, and for the value of a code. Each text crosses a link once.
+The driver numbers all values, so the codes of symbols and records are the same for all workers. A worker asks it for
+the code of a value that it does not know yet, and for the value of a code. Each text crosses a link once.
 """
 
 from __future__ import annotations

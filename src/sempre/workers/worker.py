@@ -1,8 +1,8 @@
 """What one worker does: it carries out the driver's commands, on its shards, together with the others.
 
-Commands come in one order, and every worker carries out all of them. A command that makes something says by which number
-the driver will call it; its size is told without being asked for. A worker that fails at a command says so, and passes
-over what follows until the driver begins anew: whatever was made before stays as it is.
+Commands come in one order, and every worker carries out all of them. A command that makes something says by which
+number the driver will call it, and its size is told without being asked for. A worker that fails at a command says so,
+and passes over what follows until the driver begins anew: whatever was made before stays as it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sempre.workers.mesh import Aborted, Mesh
 from sempre.workers.placing import Workers, home_column, owners, split
 from sempre.workers.shards import Shard, ShardView
 from sempre.workers.values import SharedValues
-from sempre.workers.wire import Column, Frame, WireError
+from sempre.workers.wire import Column, Frame
 
 Numbers = Sequence[int]
 
@@ -109,7 +109,7 @@ class Worker:
             self._fail({"kind": type(error).__name__, "diagnostics": [to_json(d) for d in error.diagnostics]})
         except MemoryError:
             self._fail({"kind": "memory", "message": "the memory of a worker is used up"})
-        except (Exception, WireError):
+        except Exception:  # noqa: BLE001 - the driver is told, and decides
             self._fail({"kind": "internal", "message": traceback.format_exc()})
         else:
             out = frame.header.get("out", ())
@@ -134,7 +134,7 @@ class Worker:
             return  # the driver has been told
         try:
             content, columns = getattr(self, f"_tell_{header['op']}")(*header.get("args", ()))
-        except Exception:
+        except Exception:  # noqa: BLE001 - as above
             self._fail({"kind": "internal", "message": traceback.format_exc()})
         else:
             self._driver.put(Frame({"answer": content, "to": header["n"]}, columns))
@@ -206,7 +206,11 @@ class Worker:
         return self._local.rows(relation, columns, size)
 
     def _receive(self, relation: str, size: int, columns: Sequence[Column] = ()) -> RowSet:
-        return self._rows_of(relation, columns, size) if size else self._local.no_rows(relation)
+        if not size:
+            return self._local.no_rows(relation)
+        if not self._program.relations[relation].arity:
+            return self._local.rows(relation, [], 1)
+        return self._rows_of(relation, columns, size)
 
     def _empty(self, relation: str) -> Shard:
         return Shard(relation, self._local.empty(relation))

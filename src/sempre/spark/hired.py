@@ -1,0 +1,127 @@
+"""Workers in the tasks of a Spark job.
+
+A barrier job starts one process in every task, hands its address to the driver, and ends. Then the session's slots are
+free again. A process stays for as long as the driver is connected to it, and ends when the driver is gone, however that
+went. It is a session of its own, inherits nothing, and listens where only its machine can call it, unless the tasks run
+on several machines.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from sempre.analysis.model import CheckedProgram
+from sempre.diagnostics import BackendError, Diagnostic
+from sempre.kernel.values import Values
+from sempre.spark import ship
+from sempre.spark.jobs import Jobs
+from sempre.workers.crew import Crew
+from sempre.workers.start import connected
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ADDRESS = "worker int, host string, port int"
+
+
+def hire(spark: SparkSession, program: CheckedProgram, count: int, values: Values, jobs: Jobs) -> Crew:
+    """Workers in so many tasks of a session."""
+    check_slots(spark, count)
+    ship.ensure(spark)
+    secret = secrets.token_bytes(32)
+    is_local = _setting(spark, "spark.master").startswith("local")
+    df = spark.range(0, count, 1, count).mapInArrow(_starter(secret.hex(), is_local), ADDRESS, barrier=True)
+    found = jobs.one(df.toArrow)
+    jobs.count()
+    rows = sorted(found.to_pylist(), key=lambda row: int(row["worker"]))
+    return connected(program, [(str(row["host"]), int(row["port"])) for row in rows], secret, values)
+
+
+def _starter(secret: str, is_local: bool) -> Any:
+    """A function for `mapInArrow` that starts one worker."""
+
+    def start(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyspark import BarrierTaskContext
+
+        from sempre.workers.start import launched
+
+        for _ in batches:
+            pass
+        context = BarrierTaskContext.get()
+        mine = context.partitionId()
+        host = "127.0.0.1" if is_local else context.getTaskInfos()[mine].address.rpartition(":")[0]
+        address = launched(bytes.fromhex(secret), host)[1]
+        yield pa.RecordBatch.from_pydict(
+            {"worker": [mine], "host": [address[0]], "port": [address[1]]},
+            schema=pa.schema({"worker": pa.int32(), "host": pa.string(), "port": pa.int32()}),
+        )
+
+    return start
+
+
+# --------------------------------------------------------------------------------------------------------- slots
+
+
+def check_slots(spark: SparkSession, count: int) -> None:
+    """Refuse more workers than tasks can run at once: Spark would wait for the others, and end the session at last."""
+    if _setting(spark, "spark.dynamicAllocation.enabled").lower() == "true":
+        raise BackendError(
+            Diagnostic(
+                "E742",
+                "workers need executors that stay, and this session adds and removes them: spark.dynamicAllocation",
+                hint="Use place `cluster`, or a session with a fixed number of executors.",
+            )
+        )
+    if (
+        _setting(spark, "spark.authenticate").lower() == "true"
+        or _setting(spark, "spark.network.crypto.enabled") == "true"
+    ):
+        raise BackendError(
+            Diagnostic(
+                "E743",
+                "workers talk to each other without encryption, and this session demands it",
+                hint="Use place `cluster`.",
+            )
+        )
+    slots = slots_of(spark)
+    if slots is not None and count > slots:
+        raise BackendError(
+            Diagnostic(
+                "E744",
+                f"{count} workers were asked for, and this session runs {slots} tasks at once",
+                hint=f"Use at most {slots} workers, or a larger session.",
+            )
+        )
+
+
+def slots_of(spark: SparkSession) -> int | None:
+    """How many tasks a session can run at once; None if it does not say."""
+    master = _setting(spark, "spark.master")
+    per_task = int(_setting(spark, "spark.task.cpus") or 1)
+    if master == "local":
+        return 1
+    found = re.fullmatch(r"local\[(\d+|\*)(?:,\s*\d+)?\]", master)
+    if found:
+        import os
+
+        cores = (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
+        return max(1, cores // per_task)
+    found = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", master)
+    if found:
+        return int(found[1]) * (int(found[2]) // per_task)
+    executors, cores_each = _setting(spark, "spark.executor.instances"), _setting(spark, "spark.executor.cores")
+    if executors and cores_each:
+        return int(executors) * (int(cores_each) // per_task)
+    limit = _setting(spark, "spark.cores.max")
+    return int(limit) // per_task if limit else None
+
+
+def _setting(spark: SparkSession, name: str) -> str:
+    try:
+        return str(spark.conf.get(name, ""))
+    except Exception:  # noqa: BLE001 - a server may keep a setting to itself
+        return ""
