@@ -1,0 +1,118 @@
+"""Random programs on one to four workers equal the oracle after every epoch, and find every instance once."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sempre.workers import flow, worker
+from sempre.workers.mesh import Mesh
+from tests.engine import STRATEGIES, check_epochs, lists
+from tests.inside import engine_of
+from tests.property.programs import random_case
+from tests.workers import database_on_workers, on_workers
+
+pytestmark = pytest.mark.oracle
+CASES = 6
+SEEDS = {strategy: 500_000 + 1_000 * number for number, strategy in enumerate(STRATEGIES)}
+
+
+def check_all(strategy: str, seeds: range) -> None:
+    for seed in seeds:
+        case = random_case(random.Random(seed))
+        with on_workers(1 + seed % 4):
+            check_epochs(case.program, [(case.facts, {}), *case.updates], strategy)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_random_cases(strategy: str) -> None:
+    check_all(strategy, range(SEEDS[strategy], SEEDS[strategy] + CASES))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_many_random_cases(strategy: str) -> None:
+    check_all(strategy, range(SEEDS[strategy] + CASES, SEEDS[strategy] + 200))
+
+
+def test_tiny_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bindings travel one by one, and versions are read row by row."""
+    monkeypatch.setattr(flow, "ROUND_ROWS", 1)
+    monkeypatch.setattr(flow, "SLICE_ROWS", 1)
+    check_all("dredc", range(510_000, 510_010))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_every_instance_is_found_by_one_worker(count: int) -> None:
+    for seed in range(520_000, 520_006):
+        case = random_case(random.Random(seed))
+        found = []
+        for workers in (None, count):
+            with database_on_workers(case.program, workers, strategy="counting", modules="off") as db:
+                for insert, delete in ((case.facts, {}), *case.updates):
+                    db.apply(insert=lists(insert), delete=lists(delete))
+                found.append(sum(backend.instances for backend in engine_of(db).places.backends.values()))
+        assert found[0] == found[1], seed
+
+
+# --------------------------------------------------------------------------------------------- planted defects
+
+
+def lose_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message with a single row is lost."""
+    original = Mesh.exchange
+
+    def exchange(mesh: Mesh, parts: Any, more: bool = False) -> Any:
+        if mesh.me == 1 and parts and parts[0] and parts[0][0].size == 1:
+            parts = [[column[:0] for column in parts[0]], *parts[1:]]
+        return original(mesh, parts, more)
+
+    monkeypatch.setattr(Mesh, "exchange", exchange)
+
+
+def send_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message comes twice."""
+    original = Mesh.exchange
+
+    def exchange(mesh: Mesh, parts: Any, more: bool = False) -> Any:
+        found = original(mesh, parts, more)
+        if mesh.me == 0 and len(found.parts) > 1:
+            found.parts.append(found.parts[-1])
+        return found
+
+    monkeypatch.setattr(Mesh, "exchange", exchange)
+
+
+def mistake_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heads with a large value go to another worker than lookups expect."""
+    original = worker.owners
+
+    def owners(values: Any, workers: int) -> Any:
+        return np.where(values > 2, 0, original(values, workers))
+
+    monkeypatch.setattr(worker, "owners", owners)
+
+
+def evaluate_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bindings that should go to one worker go to all."""
+    original = flow.Flow._split
+
+    def split(self: flow.Flow, rows: Any, columns: Any, route: flow.Route) -> Any:
+        if route.var is not None and not route.direct and rows.size == 2:
+            return [columns] * self._mesh.size
+        return original(self, rows, columns, route)
+
+    monkeypatch.setattr(flow.Flow, "_split", split)
+
+
+@pytest.mark.parametrize("defect", [lose_a_row, send_twice, mistake_the_owner, evaluate_twice])
+def test_a_planted_defect_is_found(defect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    defect(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(530_000, 530_040):
+            case = random_case(random.Random(seed))
+            with on_workers(2):
+                check_epochs(case.program, [(case.facts, {}), *case.updates], "counting")
