@@ -742,6 +742,36 @@ PLACES = (
         "Install the same version where Spark runs Python, or none.",
         "executors with an older version installed",
     ),
+    Entry(
+        "E740",
+        "workers that are used after they were closed",
+        "Open the database again.",
+        "a relation that is read after `db.close()`, through a change set",
+    ),
+    Entry(
+        "E741",
+        "a worker that was lost; the epoch did not happen",
+        "Open the database again: what workers held is gone.",
+        "an executor that was removed",
+    ),
+    Entry(
+        "E742",
+        "a session whose executors come and go, and workers",
+        "Use place `cluster`, or a session with a fixed number of executors.",
+        '`spark.dynamicAllocation.enabled=true` and `place="workers"`',
+    ),
+    Entry(
+        "E743",
+        "a session that demands encryption, and workers, which have none",
+        "Use place `cluster`.",
+        '`spark.authenticate=true` and `place="workers"`',
+    ),
+    Entry(
+        "E744",
+        "more workers than the session runs tasks at once, or nobody knows how many it runs",
+        "Use fewer workers, or a larger session; give `workers` where the session does not say.",
+        "`workers=3` on `local[2]`",
+    ),
 )
 
 GENERAL = (

@@ -92,6 +92,10 @@ class Limits:
     # A join that would give more rows than these is cut into pieces.
     piece_rows: int = 1 << 17
 
+    # ------------------------------------------------------------- the workers
+    # About how many bindings a worker sends at once.
+    round_rows: int = 1 << 17
+
     # ------------------------------------------------------------- the store
     # Sets of fewer rows share a file.
     shared_rows: int = 4096

@@ -27,7 +27,7 @@ from sempre.maintain.decide import (
 )
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
-from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
+from sempre.plan.backend import CLUSTER, DRIVER, WORKERS, Backend, Rows, Version
 from sempre.plan.ops import relations_of
 
 # The share of the machine's memory that strata may take in the driver unless `memory` says otherwise.
@@ -133,8 +133,8 @@ class Places:
 
     def home(self, relation: str, old: Version, coming: Rows | None, going: Rows | None) -> Choice:
         """Where explicit facts are kept: on the cluster once some of them are there, until little is left of them."""
-        if self._fixed is not None:
-            return Choice(self._fixed, "")
+        if self._fixed is not None:  # rows come to the driver, and from there to workers where rules read them
+            return Choice(DRIVER if self._fixed == WORKERS else self._fixed, "")
         if all(rows is None or rows.place == DRIVER for rows in (old, coming, going)):
             return Choice(DRIVER, "")
         arriving, leaving = (0 if rows is None else len(rows) for rows in (coming, going))

@@ -351,8 +351,6 @@ def test_auto_stays_in_the_driver_while_there_is_room(spark: SparkSession) -> No
 
 
 def test_places_that_cannot_be_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(sempre.BackendError, match="workers"):
-        sempre.Database(REACH, spark=spark, place="workers")
     with pytest.raises(sempre.BackendError, match="Spark session"):
         sempre.Database(REACH, place="cluster")
     with pytest.raises(sempre.StateError, match="not a size"):

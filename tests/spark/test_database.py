@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sempre
-from sempre.diagnostics import BackendError, DataError, StateError
+from sempre.diagnostics import DataError, StateError
 from tests.spark.conftest import KIND
 
 if TYPE_CHECKING:
@@ -136,11 +136,6 @@ def test_without_a_session() -> None:
     for use in (db["reach"].to_spark, db.register_views, lambda: db.apply().to_spark("reach")):
         with pytest.raises(StateError, match="no Spark session"):
             use()
-
-
-def test_a_place_that_does_not_exist_yet(spark: SparkSession) -> None:
-    with pytest.raises(BackendError, match="place `workers` is not available"):
-        sempre.Database(REACH, spark=spark, place="workers")
 
 
 def test_a_small_update_runs_no_job_and_takes_milliseconds(spark: SparkSession) -> None:

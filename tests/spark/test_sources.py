@@ -62,7 +62,7 @@ def left_there(spark: SparkSession, program: CheckedProgram, folder: Path) -> An
     driver = LocalBackend(program)
     cluster = cluster_of(program, spark, "auto", driver)
     assert cluster is not None
-    places = places_of(modularize(program, "off"), driver, cluster, "auto", 1)
+    places = places_of(modularize(program, "off"), driver, cluster, None, "auto", 1)
     assert places is not None
     try:
         staying = Residency(cluster, places, places.backends["cluster"].empty)

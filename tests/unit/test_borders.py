@@ -153,7 +153,11 @@ def test_a_file_of_a_store_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"workers": 7}, BackendError, "workers are not available yet"),
+        ({"workers": 7}, BackendError, "`workers` has no effect with place `auto`"),
+        ({"workers": 0, "place": "workers"}, StateError, "`workers` is 0"),
+        ({"workers": 2, "place": "workers"}, BackendError, "place `workers` needs a Spark session"),
+        ({"memory": "1g", "place": "workers"}, StateError, "`memory` has no effect with place `workers`"),
+        ({"place": "workers", "semantics": "active"}, StateError, "place `workers` is for stratified rules"),
         ({"memory": 5.5}, StateError, "`5.5` is not a size"),
         ({"memory": 0}, StateError, "`0` is not a size"),
         ({"memory": -1}, StateError, "`-1` is not a size"),

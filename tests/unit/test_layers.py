@@ -17,7 +17,7 @@ LAYERS = (  # top first; names in one row are independent of each other
     "spark",
     "ingest results",
     "files engine",
-    "places",
+    "places workers",
     "maintain backends",
     "modules carrier",
     "rewrites",

@@ -52,7 +52,8 @@ class Database(Epochs):
     cycles
         How many cycles active rules may take before they are taken to have no end.
     strategy, modules, place, threads, workers, memory
-        Expert knobs; the defaults choose by themselves. `modules` may have a `RuleModule` of your own.
+        Expert knobs; the defaults choose by themselves. `modules` may have a `RuleModule` of your own. `workers` is how
+        many processes place `workers` has.
     switch
         For strategy `elastic`: the share of a run from scratch after which an update is given up for one, or `never`.
     progress
@@ -94,11 +95,13 @@ class Database(Epochs):
         check_modules: bool = False,
     ) -> None:
         check_options(strategy, place, semantics)
-        check_amounts(threads, workers, memory)
+        check_amounts(threads, workers, memory, place)
         check_switch(strategy, switch)
         check_store(store, epoch, migrate)
         program = Program(program, semantics=semantics) if isinstance(program, str) else program
-        options = Options(strategy, modules, place, threads, memory, cycles, progress, limits, switch, check_modules)
+        options = Options(
+            strategy, modules, place, threads, memory, cycles, progress, limits, switch, check_modules, workers
+        )
         program = program.under(semantics)
         super().__init__(program.on_demand(demand) if demand else program, spark, options)
         self._streams: list[Maintenance] = []

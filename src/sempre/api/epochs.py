@@ -21,6 +21,7 @@ from sempre.api.options import (
     cluster_of,
     places_of,
     usable_modules,
+    workers_of,
 )
 from sempre.api.program import Program
 from sempre.api.relation_frames import RelationFrames
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from sempre.spark.cluster.spark_backend import SparkBackend
     from sempre.spark.residency import Residency
     from sempre.storage.keeper import Keeper
+    from sempre.workers.workers_backend import WorkersBackend
 
 
 class Epochs:
@@ -63,6 +65,7 @@ class Epochs:
         self._engine: Engine | ActiveEngine
         self._session: Session | None = None
         self._cluster: SparkBackend | None = None
+        self._workers: WorkersBackend | None = None
         if is_active:
             check_active(options.strategy, options.place, options.cycles)
             limit = CYCLE_LIMIT if options.cycles is None else options.cycles
@@ -74,18 +77,20 @@ class Epochs:
         else:
             check_stratified(options.cycles, options.memory, spark)
             self._cluster = cluster_of(checked, spark, options.place, self._backend)
-            places = places_of(parts, self._backend, self._cluster, options.place, options.memory)
-            main = self._cluster if options.place == "cluster" else None
+            self._workers = workers_of(checked, spark, options.place, options.workers, self._backend)
+            places = places_of(parts, self._backend, self._cluster, self._workers, options.place, options.memory)
+            main = sealed(self._backend) if places is None else places.backends[places.main]
+            is_alone = places is None
             self._engine = Engine(
                 checked,
-                sealed(self._backend if main is None else main),
+                main,
                 options.strategy,
                 options.progress,
                 parts.modules,
                 debug=options.check_modules,
                 deferred=parts.deferred,
                 given_places=places,
-                branch=(lambda: sealed(self._backend.branch())) if self._cluster is None else None,
+                branch=(lambda: sealed(self._backend.branch())) if is_alone else None,
                 switch=check_switch(options.strategy, options.switch),
             )
         self._frames = RelationFrames(program.checked, spark, self._cluster)
@@ -141,6 +146,8 @@ class Epochs:
                 self._keeper.close()
             if self._cluster is not None:
                 self._cluster.close()
+            if self._workers is not None:
+                self._workers.close()
         finally:
             self._writing.release()
 

@@ -24,6 +24,8 @@ from sempre.sizes import parse_size
 
 if TYPE_CHECKING:
     from sempre.spark.cluster.spark_backend import SparkBackend
+    from sempre.workers.crew import Crew
+    from sempre.workers.workers_backend import WorkersBackend
 
 PLACES = ("auto", "driver", "workers", "cluster")
 
@@ -42,10 +44,11 @@ class Options:
     limits: Limits = DEFAULTS
     switch: float | str | None = None
     check_modules: bool = False
+    workers: int | None = None
 
     def to_open(self) -> dict[str, Any]:
         """Those that another state of the same database is opened with."""
-        names = ("strategy", "modules", "place", "threads", "memory", "limits", "switch", "check_modules")
+        names = ("strategy", "modules", "place", "threads", "memory", "limits", "switch", "check_modules", "workers")
         return {name: getattr(self, name) for name in names}
 
 
@@ -53,18 +56,20 @@ def check_options(strategy: str, place: str, semantics: str | None) -> None:
     known = sorted(STRATEGY_NAMES)
     if strategy not in known:
         raise StateError(f"unknown strategy `{strategy}`", hint=f"Use one of: {', '.join(known)}.")
-    if place == "workers":
-        raise BackendError("place `workers` is not available yet", hint="Use `cluster`, or leave it to `auto`.")
     if place not in PLACES:
         raise BackendError(f"unknown place `{place}`", hint=f"Use one of: {', '.join(PLACES)}.")
     if semantics not in (None, "stratified", "active"):
         raise StateError(f"unknown semantics `{semantics}`", hint="Use `stratified` or `active`.")
 
 
-def check_amounts(threads: int | None, workers: int | None, memory: str | int | None) -> None:
-    if workers is not None:
-        hint = "Leave `workers` out; `threads` is how many threads this process computes with."
-        raise BackendError("workers are not available yet, so `workers` would have no effect", hint=hint)
+def check_amounts(threads: int | None, workers: int | None, memory: str | int | None, place: str) -> None:
+    if workers is not None and place != "workers":
+        hint = 'Use `place="workers"`, or leave it out; `threads` is how many threads this process computes with.'
+        raise BackendError(f"`workers` has no effect with place `{place}`", hint=hint)
+    if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
+        raise StateError(f"`workers` is {workers!r}", hint="Use a whole number from 1, or leave it out.")
+    if memory is not None and place == "workers":
+        raise StateError("`memory` has no effect with place `workers`", hint="Leave it out.")
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
         raise StateError(f"`threads` is {threads!r}", hint="Use a whole number from 1, or leave it out.")
     parse_size(memory)
@@ -111,8 +116,8 @@ def check_active(strategy: str, place: str, cycles: int | None) -> None:
         raise StateError(
             f"strategy `{strategy}` is for stratified rules", hint="Active rules have one strategy: leave it to `auto`."
         )
-    if place == "cluster":
-        raise StateError("place `cluster` is for stratified rules", hint="Active rules run in the driver.")
+    if place in ("workers", "cluster"):
+        raise StateError(f"place `{place}` is for stratified rules", hint="Active rules run in the driver.")
     if cycles is not None and cycles < 1:
         raise StateError(f"`cycles` is {cycles}, and no run is that short", hint="Use a number from 1.")
 
@@ -121,21 +126,21 @@ def usable_modules(options: Options, is_active: bool) -> ModuleChoice:
     """The modules that serve.
 
     Active rules read the database of the cycle before: nothing is closed at once there. DataFrames have rounds, or
-    tasks that close whole strata; only neighbors are found by sorting there too.
+    tasks that close whole strata, and workers have rounds; only neighbors are found by sorting there too.
     """
     wanted = chosen_modules(options.modules)
     if wanted.own:
         who = f"module `{wanted.own[0].name}`"
         if is_active:
             raise StateError(f"{who} is for stratified rules", hint="Leave it out: active rules have no modules.")
-        if options.place == "cluster":
-            raise StateError(f"{who} cannot work on the cluster", hint='Use `place="driver"`, or leave the module out.')
+        if options.place in ("workers", "cluster"):
+            raise StateError(f"{who} cannot work on the {options.place}", hint='Use `place="driver"`, or leave the module out.')
         if options.strategy not in MODULAR_STRATEGIES:
             hint = f"Use one of: {', '.join(MODULAR_STRATEGIES)}."
             raise StateError(f"strategy `{options.strategy}` has no modules, and {who} was given", hint=hint)
     if is_active:
         return wanted.of_kinds(())
-    return wanted.of_kinds(("seq",)) if options.place == "cluster" else wanted
+    return wanted.of_kinds(("seq",)) if options.place in ("workers", "cluster") else wanted
 
 
 def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBackend) -> SparkBackend | None:
@@ -143,17 +148,45 @@ def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBac
     if place == "cluster" and spark is None:
         hint = "Make it with Database(program, spark=session)."
         raise BackendError("place `cluster` needs a Spark session", hint=hint)
-    if spark is None or place == "driver":
+    if spark is None or place in ("driver", "workers"):
         return None
     from sempre.spark.cluster.spark_backend import SparkBackend
 
     return SparkBackend(checked, spark, driver.values, driver.limits)
 
 
+def hire(spark: Any, checked: CheckedProgram, count: int | None, driver: LocalBackend) -> Crew:
+    """Workers in tasks of a session."""
+    from sempre.spark import hired
+
+    return hired.hire(spark, checked, count, driver.values, driver.limits)
+
+
+def workers_of(
+    checked: CheckedProgram, spark: Any, place: str, count: int | None, driver: LocalBackend
+) -> WorkersBackend | None:
+    """The backend on workers, if it was asked for."""
+    if place != "workers":
+        return None
+    if spark is None:
+        hint = "Make it with Database(program, spark=session)."
+        raise BackendError("place `workers` needs a Spark session", hint=hint)
+    from sempre.workers.workers_backend import WorkersBackend
+
+    return WorkersBackend(checked, hire(spark, checked, count, driver), driver.values, driver.limits)
+
+
 def places_of(
-    parts: Modular, driver: LocalBackend, cluster: SparkBackend | None, place: str, memory: str | int | None
+    parts: Modular,
+    driver: LocalBackend,
+    cluster: SparkBackend | None,
+    workers: WorkersBackend | None,
+    place: str,
+    memory: str | int | None,
 ) -> Places | None:
     """Where strata may run, if there is a choice."""
+    if workers is not None:
+        return Places(parts.program, {each.place: each for each in (sealed(driver), sealed(workers))}, place)
     if cluster is None:
         return None
     from sempre.spark.cluster.following import Following

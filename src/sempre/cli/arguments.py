@@ -12,6 +12,7 @@ from sempre.sizes import parse_size
 
 NETWORK_ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 PLACES = ("auto", "driver", "workers", "cluster")
+WORKERS_HELP = "with --place workers: how many processes (default: as many as the session runs tasks)"
 MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, stc, linear, rch, seq"
 SWITCH_HELP = "elastic: give an update up after this share of the last run from scratch (default: 0.2)"
 # The commands on stores that evaluate something, or read relations that may be large.
@@ -123,6 +124,7 @@ def _store_parser(command: str) -> _Parser:
         where("--on", choices=("spark", "local"), default="local",
               help="local (default): this process alone; spark: also by Spark, where it does not fit here")  # fmt: skip
         where("--place", choices=PLACES, default="auto")
+        where("--workers", metavar="N", type=_positive, help=WORKERS_HELP)
         where("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")
         _add_session(where)
     if command in ("init", "apply", "whatif", "verify", "migrate"):
@@ -212,7 +214,7 @@ def _run_parser() -> _Parser:
     where("--on", choices=("spark", "local"), default="spark",
           help="spark (default): read and write through Spark; local: this process alone, without Java")  # fmt: skip
     where("--place", choices=PLACES, default="auto")
-    where("--workers", metavar="N", type=_positive)
+    where("--workers", metavar="N", type=_positive, help=WORKERS_HELP)
     _add_session(where)
     return parser
 
@@ -236,11 +238,11 @@ def _add_session(add: Callable[..., object]) -> None:
 
 def _check_place(options: argparse.Namespace) -> None:
     """Refuse places that are not there."""
+    if options.workers is not None and options.place != "workers":
+        raise UsageError("--workers needs --place workers\nhint: leave it out; --threads is for this process")
     if options.on == "spark":
         if options.master and options.remote:
             raise UsageError("--master and --remote exclude each other")
-        if options.place == "workers":
-            raise UsageError("--place workers is not in this version yet\nhint: cluster, or leave it to auto")
     elif options.place not in ("auto", "driver"):
         raise UsageError(f"--place {options.place} needs --on spark\nhint: --on local allows --place driver only")
     else:
@@ -251,8 +253,6 @@ def _check_place(options: argparse.Namespace) -> None:
 
 def _check_run(options: argparse.Namespace) -> None:
     """Refuse what no run can honor."""
-    if options.workers is not None:
-        raise UsageError("--workers is not in this version yet\nhint: leave it out; --threads is for this process")
     if options.profile:
         raise UsageError("--profile is not in this version yet\nhint: --report FILE.json has the time of every stratum")
     if options.report and not options.report.parent.is_dir():

@@ -115,6 +115,7 @@ def _database(options: argparse.Namespace, program: Program, line: ProgressLine 
         place=options.place,
         semantics=options.semantics,
         threads=options.threads,
+        workers=options.workers,
         memory=options.memory,
         cycles=options.cycles,
         progress=line,

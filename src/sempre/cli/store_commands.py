@@ -250,7 +250,9 @@ def _knobs(options: argparse.Namespace) -> dict[str, Any]:
     """How a database is evaluated."""
     line = ProgressLine(sys.stderr) if is_terminal(sys.stderr) else None
     given = {
-        name: getattr(options, name) for name in ("strategy", "switch", "threads", "place", "memory") if name in options
+        name: getattr(options, name)
+        for name in ("strategy", "switch", "threads", "place", "workers", "memory")
+        if name in options
     }
     return {**given, "progress": line}
 

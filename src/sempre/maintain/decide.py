@@ -221,12 +221,12 @@ def decide(
 def strategy_for(stratum: Stratum, options: Choices, place: str = DRIVER) -> str:
     """The name of the strategy: strata with aggregates in heads have only two ways, neighbors one.
 
-    On the cluster `auto` has one way too.
+    On workers and on the cluster `auto` has one way too.
     """
     if any(module.order is not None for module in options.modules):
         return SORTED
     aggregates = any(options.program.relations[name].aggregate is not None for name in stratum.relations)
-    chosen = COUNTERS if options.strategy == AUTO and place == CLUSTER else options.strategy
+    chosen = COUNTERS if options.strategy == AUTO and place != DRIVER else options.strategy
     return GROUPS if aggregates and chosen != RECOMPUTE else chosen
 
 

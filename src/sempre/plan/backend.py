@@ -34,7 +34,7 @@ from sempre.limits import Limits
 from sempre.plan.ops import Neighbors, Order, Plan, Read
 from sempre.plan.planner import Statistics
 
-# Where rows can be: in this process, or in files that Spark reads.
+# Where rows can be: in this process, in workers' processes, or in files that Spark reads.
 DRIVER, WORKERS, CLUSTER = "driver", "workers", "cluster"
 
 Column: TypeAlias = NDArray[np.int64]
@@ -70,7 +70,7 @@ class Rows(Protocol):
 
     @property
     def place(self) -> str:
-        """Where the rows are: `DRIVER` or `CLUSTER`."""
+        """Where the rows are: `DRIVER`, `WORKERS` or `CLUSTER`."""
         ...
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class VersionOf(Protocol[RowsT]):
 
     @property
     def place(self) -> str:
-        """Where the rows are: `DRIVER` or `CLUSTER`."""
+        """Where the rows are: `DRIVER`, `WORKERS` or `CLUSTER`."""
         ...
 
     def __len__(self) -> int:
@@ -359,7 +359,7 @@ class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
 
     @property
     def place(self) -> str:
-        """Where the rows of this backend are: `DRIVER` or `CLUSTER`."""
+        """Where the rows of this backend are: `DRIVER`, `WORKERS` or `CLUSTER`."""
         ...
 
     @property

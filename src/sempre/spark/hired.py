@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import BackendError, Diagnostic
 from sempre.kernel.values import Values
+from sempre.limits import Limits
 from sempre.spark import ship
+from sempre.spark.failures import job_errors
 from sempre.spark.jobs import Jobs
 from sempre.workers.crew import Crew
 from sempre.workers.start import connected
@@ -27,17 +29,21 @@ if TYPE_CHECKING:
 ADDRESS = "worker int, host string, port int"
 
 
-def hire(spark: SparkSession, program: CheckedProgram, count: int, values: Values, jobs: Jobs) -> Crew:
-    """Workers in so many tasks of a session."""
-    check_slots(spark, count)
+def hire(spark: SparkSession, program: CheckedProgram, workers: int | None, values: Values, limits: Limits) -> Crew:
+    """Workers in so many tasks of a session, by default in as many as it runs at once."""
+    count = checked_count(spark, workers)
     ship.ensure(spark)
     secret = secrets.token_bytes(32)
     is_local = _setting(spark, "spark.master").startswith("local")
     df = spark.range(0, count, 1, count).mapInArrow(_starter(secret.hex(), is_local), ADDRESS, barrier=True)
-    found = jobs.one(df.toArrow)
-    jobs.count()
+    jobs = Jobs(spark)
+    try:
+        with job_errors():
+            found = jobs.one(df.toArrow)
+    finally:
+        jobs.close()
     rows = sorted(found.to_pylist(), key=lambda row: int(row["worker"]))
-    return connected(program, [(str(row["host"]), int(row["port"])) for row in rows], secret, values)
+    return connected(program, [(str(row["host"]), int(row["port"])) for row in rows], secret, values, limits)
 
 
 def _starter(secret: str, is_local: bool) -> Any:
@@ -66,8 +72,10 @@ def _starter(secret: str, is_local: bool) -> Any:
 # --------------------------------------------------------------------------------------------------------- slots
 
 
-def check_slots(spark: SparkSession, count: int) -> None:
-    """Refuse more workers than tasks can run at once: Spark would wait for the others, and end the session at last."""
+def checked_count(spark: SparkSession, workers: int | None) -> int:
+    """How many workers to start. More than tasks can run at once are refused: Spark would wait for the others, and end
+    the session at last.
+    """
     if _setting(spark, "spark.dynamicAllocation.enabled").lower() == "true":
         raise BackendError(
             Diagnostic(
@@ -88,14 +96,19 @@ def check_slots(spark: SparkSession, count: int) -> None:
             )
         )
     slots = slots_of(spark)
+    if workers is None and slots is None:
+        message = "this session does not say how many tasks it runs at once, and no number of workers is given"
+        raise BackendError(Diagnostic("E744", message, hint="Give one: `workers=N`, or --workers N."))
+    count = workers or slots or 1
     if slots is not None and count > slots:
         raise BackendError(
             Diagnostic(
                 "E744",
                 f"{count} workers were asked for, and this session runs {slots} tasks at once",
-                hint=f"Use at most {slots} workers, or a larger session.",
+                hint=f"Use at most {slots}, or a larger session.",
             )
         )
+    return count
 
 
 def slots_of(spark: SparkSession) -> int | None:

@@ -24,7 +24,7 @@ from sempre.kernel.trace import RowSet
 from sempre.lang.parser import parse
 from sempre.maintain.memory import described
 from sempre.maintain.strategy import DeferredMemory
-from sempre.plan.backend import DRIVER
+from sempre.plan.backend import CLUSTER, DRIVER
 from sempre.rewrites.equivalences import close_equivalences
 from sempre.rewrites.successors import is_neighbors, with_neighbors
 from sempre.storage import memories
@@ -347,7 +347,7 @@ class Keeper:
                 len(version), tuple((put(table), tuple(map(put, gone))) for table, gone in version.settled_parts())
             )
             for set_, version in stored_sets(self._engine, after).items()
-            if version.place != DRIVER
+            if version.place == CLUSTER
         }
         return replace(manifest, tables=tables, parts=parts)
 
@@ -363,7 +363,7 @@ class Keeper:
     ) -> dict[str, Any]:
         """What the manifest says of the memories; how their sets changed is added to `contents`.
 
-        Those of strata on the cluster are not stored.
+        Those of strata on workers or on the cluster are not stored.
         """
         metas: dict[str, Any] = {}
         known = self.manifest.memories if self.manifest else {}
@@ -374,9 +374,9 @@ class Keeper:
             if is_known and new is self._remembered.get(name) and new is not None:
                 metas[name] = known[name]
                 continue
-            on_cluster = after.versions[stratum.relations[0]].place != DRIVER
+            is_far = after.versions[stratum.relations[0]].place != DRIVER
             meta = None
-            if not on_cluster and not isinstance(new, DeferredMemory):  # what nobody has needed is still to be made
+            if not is_far and not isinstance(new, DeferredMemory):  # what nobody has needed is still to be made
                 meta = described(new, self._engine.strategy_of(stratum).name)
             if meta is not None:
                 metas[name] = {**meta, "digest": digest}

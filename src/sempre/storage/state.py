@@ -18,7 +18,7 @@ from sempre.kernel.trace import RowSet, Trace, within
 from sempre.kernel.values import Values
 from sempre.maintain.recompute import materialize
 from sempre.maintain.strategy import Change, DeferredMemory, Outcome, Work
-from sempre.plan.backend import DRIVER, sealed
+from sempre.plan.backend import CLUSTER, DRIVER, sealed
 from sempre.plan.ops import relations_of
 from sempre.rewrites.successors import is_neighbors
 from sempre.storage import memories
@@ -63,19 +63,28 @@ def epoch_sets(
     old = stored_sets(engine, before)
     found: dict[str, Content] = {}
     for name, version in stored_sets(engine, after).items():
-        is_tabled = version.place != DRIVER
+        is_tabled = version.place == CLUSTER
         if name in stray:
             if not is_tabled and len(version):
-                found[name] = version_block(version)
+                found[name] = version_block(_here(engine, name, version))
             continue
         if name in tabled:
             if not is_tabled and len(version):
-                found[name] = version_block(version)
+                found[name] = version_block(_here(engine, name, version))
         elif is_tabled and len(old[name]):
-            found[name] = version_block(old[name], gone=True)
+            found[name] = version_block(_here(engine, name, old[name]), gone=True)
         elif not is_tabled and name in changes:
-            found[name] = _change_block(changes[name])
+            found[name] = _change_block(engine.places.bring_change(_relation(name), changes[name], DRIVER))
     return found
+
+
+def _relation(set_: str) -> str:
+    return set_.partition("/")[2]
+
+
+def _here(engine: Engine, set_: str, version: Any) -> Any:
+    """A version in this process: what workers have is stored like the driver's own."""
+    return engine.places.bring(_relation(set_), version, DRIVER)
 
 
 def _change_block(change: Change) -> Block:

@@ -1,6 +1,6 @@
 """The workers backend: relations sharded over several processes, which run plans together.
 
-    wire      a frame: a header, and columns of integers; nothing is ever unpickled
+    framing   a frame: a header, and columns of integers; nothing is ever unpickled
     codec     plans and programs as headers
     channel   frames over one authenticated socket, both ways at once
     mesh      all workers to all workers: rows go directly to whoever needs them
@@ -9,10 +9,11 @@
     flow      a plan as stages between which bindings travel
     worker    what one worker does for each command
     crew      the driver's end: commands to all workers, and what they answer
-    backend   the algebra, on handles to what the workers have
+    workers_backend   the algebra, on handles to what the workers have
+    shared_values     symbols and records as the driver numbers them
     start     workers as threads, as processes of this machine, or in the tasks of a Spark job
 
 The strategies run in the driver, as always. Each operation of the algebra is one command that all workers carry out
 together. Most need no answer, so that the driver is ahead of the workers until it has to know a size. What a command
-makes stays with the workers, and the driver holds handles to it. See docs/design/0006-workers.md.
+makes stays with the workers, and the driver holds handles to it. See docs/design/0008-workers.md.
 """

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from sempre.workers.wire import PREFIX, Frame, WireError, decode, encode, lengths, size_of
+from sempre.workers.framing import PREFIX, Frame, FrameError, decode, encode, lengths, size_of
 
 CHALLENGE = 32
 # How long the other end may take to prove that it knows the secret.
@@ -170,7 +170,7 @@ def greet(sock: socket.socket, secret: bytes, mine: str) -> None:
     except OSError as error:
         raise Lost(f"no greeting: {error}") from None
     if theirs == challenge or not hmac.compare_digest(answer, expected):
-        raise WireError("the other end does not know the secret")
+        raise FrameError("the other end does not know the secret")
     sock.setblocking(False)
 
 
@@ -219,7 +219,7 @@ def answer(listener: socket.socket, secret: bytes, refused: Callable[[], None] =
         sock, _ = listener.accept()
         try:
             greet(tuned(sock), secret, "listener")
-        except (Lost, WireError):
+        except (Lost, FrameError):
             sock.close()
             refused()
             continue

@@ -9,7 +9,7 @@ import dataclasses
 from enum import Enum
 from typing import Any
 
-from sempre import diagnostics
+from sempre import diagnostics, limits
 from sempre.analysis import model
 from sempre.lang import syntax
 from sempre.plan import ops
@@ -24,6 +24,7 @@ def _dataclasses(module: Any) -> dict[str, type]:
 
 
 _CLASSES = {**_dataclasses(model), **_dataclasses(ops), **_dataclasses(syntax), **_dataclasses(diagnostics)}
+_CLASSES |= _dataclasses(limits)
 _KEYS = {found: key for key, found in _CLASSES.items()}
 
 

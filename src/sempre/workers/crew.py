@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sempre.diagnostics import BackendError, DataError, Diagnostic, InternalError
-from sempre.kernel.limits import Limit
+from sempre.kernel.capacity import CapacityError
 from sempre.kernel.values import Values
 from sempre.workers.channel import Channel, Lost, wait
 from sempre.workers.codec import from_json
-from sempre.workers.values import reply
-from sempre.workers.wire import Column, Frame, WireError
+from sempre.workers.framing import Column, Frame, FrameError
+from sempre.workers.shared_values import reply
 
 
 class Crew:
@@ -92,7 +92,7 @@ class Crew:
                         channel.put(Frame({**header, "args": [*args, size]}, list(columns[index]) if size else []))
                 while any(channel.has_output for channel in self._channels):
                     self._wait()
-            except (Lost, WireError) as error:
+            except (Lost, FrameError) as error:
                 raise self._gone(error) from None
             return self._command
 
@@ -125,16 +125,18 @@ class Crew:
 
     def _check(self) -> None:
         if self._closed:
-            raise BackendError(Diagnostic("E740", "the workers of this database are closed"))
+            raise BackendError(
+                Diagnostic("E740", "the workers of this database are closed", hint="Open the database again.")
+            )
         if self._lost:
-            raise BackendError(Diagnostic("E741", self._lost))
+            raise self._loss()
 
     def _step(self) -> None:
         """Wait for something to happen, and take note of it; raises when a worker has failed or gone."""
         self._check()
         try:
             self._wait()
-        except (Lost, WireError) as error:
+        except (Lost, FrameError) as error:
             raise self._gone(error) from None
         if self._failed:
             cause = self._error()
@@ -168,14 +170,20 @@ class Crew:
 
     def _gone(self, error: Exception) -> BackendError:
         self._lost = f"a worker was lost: {error}"
-        return BackendError(Diagnostic("E741", self._lost))
+        for channel in self._channels:  # the others cannot go on without it
+            channel.close()
+        return self._loss()
+
+    def _loss(self) -> BackendError:
+        hint = "The epoch did not happen. What workers held is gone: open the database again."
+        return BackendError(Diagnostic("E741", self._lost, hint=hint))
 
     def _error(self) -> Exception:
         """The error of the worker that failed; the others only say that somebody did, perhaps before it is heard."""
         while (first := next((failed for failed in self._failed if failed["kind"] != "aborted"), None)) is None:
             self._wait()
         if first["kind"] == "limit":
-            return Limit(first["message"], first["hint"])
+            return CapacityError(first["message"], first["hint"])
         if "diagnostics" in first:
             return DataError([from_json(d) for d in first["diagnostics"]], self._sources)
         return InternalError(Diagnostic("E900", f"a worker failed: {first['message']}"))

@@ -12,19 +12,21 @@ worker that has nothing to send takes part all the same. When no worker has anyt
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
 
 from sempre.analysis.model import Const, Fold, Var
 from sempre.backends.pipeline import Bindings, Runner, Scan, Sink, _compile, _concatenated, _distinct, compute, encode
+from sempre.data import dataclass
 from sempre.kernel import join, reduce
 from sempre.kernel.layout import Column
 from sempre.kernel.tally import Tally
-from sempre.kernel.trace import View
+from sempre.kernel.trace import TraceView
 from sempre.kernel.values import Values
-from sempre.plan.ops import Absent, Assign, Distinct, Lower, Probe, RankOf, Read, Reduce, Step, TakeApart, probes
+from sempre.limits import Limits
+from sempre.plan.ops import Absent, Assign, Distinct, LowerRank, Probe, RankOf, Read, Reduce, Step, TakeApart, probes
 from sempre.plan.planner import variables
 from sempre.workers.mesh import Mesh
 from sempre.workers.placing import owner, owners, split
@@ -34,10 +36,6 @@ ShardViews: TypeAlias = Mapping[tuple[str, Read], "ShardView | Tally"]
 # The first column of what a step looks up, and so where its rows are: None where they are at home.
 Homes: TypeAlias = Mapping[str, "int | None"]
 
-# About how many bindings a worker sends at once.
-ROUND_ROWS = 1 << 17
-# How many rows of a version a plan that begins with all of it takes at a time.
-SLICE_ROWS = 1 << 15
 _ORIGIN, _ROW = "#origin", "#row"
 
 
@@ -79,6 +77,7 @@ class Flow:
         values: Values,
         homes: Homes,
         mesh: Mesh,
+        limits: Limits,
         shared: Iterable[str] = (),
         carried: frozenset[str] = frozenset(),
         last: tuple[Route, frozenset[str]] | None = None,
@@ -86,6 +85,7 @@ class Flow:
         self._values = values
         self._homes = homes
         self._mesh = mesh
+        self._limits = limits
         self._carried = carried
         self._bound = set(shared)
         self._live = frozenset(self._bound)  # what the steps to come need, as far as it is bound
@@ -97,7 +97,7 @@ class Flow:
         for index, step in enumerate(steps):
             if index == 0 and self._scans(step, steps[1:2]):
                 assert isinstance(step, Probe)
-                self._scan = Scan(step, values), self._reach_probe(step)[2]
+                self._scan = Scan(step, values, limits.piece_rows), self._reach_probe(step)[2]
                 self._after(step)
             else:
                 self._add(step)
@@ -138,11 +138,13 @@ class Flow:
         if isinstance(step, Distinct):
             self._gather(step.live & self._bound)
         elif isinstance(step, Absent | Reduce) and self._single(step) is None:
-            nested = Nested(step, self._values, self._homes, self._mesh, self._carried)
+            nested = Nested(step, self._values, self._homes, self._mesh, self._limits, self._carried)
             self.stages.append(Stage(nested=nested))
         else:
             reads = self._reach(step)
-            self.stages[-1].steps.append(Local(_compile(step, self._values, self._carried), reads))
+            self.stages[-1].steps.append(
+                Local(_compile(step, self._values, self._limits.piece_rows, self._carried), reads)
+            )
         self._after(step)
 
     def _after(self, step: Step) -> None:
@@ -156,7 +158,7 @@ class Flow:
         """Have the bindings where the step is to be taken; what it reads there."""
         if isinstance(step, Probe):
             return (self._reach_probe(step),)
-        if isinstance(step, RankOf | Lower):
+        if isinstance(step, RankOf | LowerRank):
             home = self._homes[step.atom.relation]
             self._place(None if home is None else step.atom.args[home])
             return ((step.atom.relation, Read.RANK, None),)
@@ -164,7 +166,7 @@ class Flow:
             single = self._single(step)
             assert single is not None
             self._place(None if self._homes[single.relation] is None else single.lookup[0])
-            return tuple((p.relation, p.read, p.order[0]) for p in probes((*step.steps, *step.there)))
+            return tuple((p.relation, p.read, p.order[0]) for p in probes((*step.steps, *step.steps_there)))
         return ()
 
     def _reach_probe(self, step: Probe) -> tuple[str, Read, int | None]:
@@ -188,7 +190,7 @@ class Flow:
         """The one lookup of a nested body that can be taken where that is."""
         if len(step.steps) != 1:
             return None
-        found = probes((*step.steps, *step.there))
+        found = probes((*step.steps, *step.steps_there))
         if not found or not isinstance(step.steps[0], Probe) or not found[0].lookup:
             return None
         first = found[0]
@@ -205,8 +207,8 @@ class Flow:
         if self._scan is not None and (self._begin.everywhere or self._mesh.me == self._begin.worker):
             scan, column = self._scan
             view = _seen(views[scan.key], column)
-            assert isinstance(view, View)
-            return scan.slices(view, SLICE_ROWS, counted)
+            assert isinstance(view, TraceView)
+            return scan.slices(view, self._limits.slice_rows, counted)
         here = self._scan is None and (self._begin.everywhere or self._mesh.me == self._begin.worker)
         return [Bindings.unit(counted)] if here else []
 
@@ -223,7 +225,7 @@ class Flow:
             return
         more = True
         while more:
-            rows, more = _some(found)
+            rows, more = _some(found, self._limits.round_rows)
             if stage.nested is not None:
                 size, more = self._mesh.agree(rows.size, more)
                 if size:
@@ -237,7 +239,7 @@ class Flow:
         parts: list[Bindings] = []
         more = True
         while more:
-            rows, more = _some(found)
+            rows, more = _some(found, self._limits.round_rows)
             if rows.size:
                 rows = _distinct(_only(rows, stage.names), {})
             _, more, rows = self._travel(rows, stage, more, counted)
@@ -315,18 +317,18 @@ def _binds(step: Step) -> set[str]:
     return {step.literal.result.name} if isinstance(step, Reduce) else set()
 
 
-def _seen(found: ShardView | Tally, column: int | None) -> View | Tally:
+def _seen(found: ShardView | Tally, column: int | None) -> TraceView | Tally:
     return found if isinstance(found, Tally) else found.at(column)
 
 
-def _some(found: Iterator[Bindings]) -> tuple[Bindings, bool]:
-    """About `ROUND_ROWS` bindings, and whether there may be more."""
+def _some(found: Iterator[Bindings], most: int) -> tuple[Bindings, bool]:
+    """About `most` bindings, and whether there may be more."""
     parts: list[Bindings] = []
     size = 0
     for rows in found:
         parts.append(rows)
         size += rows.size
-        if size >= ROUND_ROWS:
+        if size >= most:
             return _concatenated(parts), True
     return _concatenated(parts), False
 
@@ -339,7 +341,13 @@ class Nested:
     """
 
     def __init__(
-        self, step: Absent | Reduce, values: Values, homes: Homes, mesh: Mesh, carried: frozenset[str]
+        self,
+        step: Absent | Reduce,
+        values: Values,
+        homes: Homes,
+        mesh: Mesh,
+        limits: Limits,
+        carried: frozenset[str],
     ) -> None:
         self._step = step
         self._values = values
@@ -353,11 +361,18 @@ class Nested:
 
         def flow(steps: tuple[Step, ...]) -> Flow:
             return Flow(
-                steps, values, homes, mesh, self._shared, tags, (Route(self._origin, direct=True), self._results())
+                steps,
+                values,
+                homes,
+                mesh,
+                limits,
+                self._shared,
+                tags,
+                (Route(self._origin, direct=True), self._results()),
             )
 
         self._here = flow(step.steps)
-        self._there = flow(step.there) if step.there else None
+        self._there = flow(step.steps_there) if step.steps_there else None
 
     def _results(self) -> frozenset[str]:
         literal = self._step.literal
@@ -375,7 +390,9 @@ class Nested:
         return Bindings(rows.size, columns, {}, np.ones(rows.size, np.int64) if weights else None)
 
     def _unchanged(self, views: ShardViews) -> bool:
-        return all(views[p.relation, Read.THERE] is views[p.relation, Read.HERE] for p in probes(self._step.there))
+        return all(
+            views[p.relation, Read.THERE] is views[p.relation, Read.HERE] for p in probes(self._step.steps_there)
+        )
 
     def _found(self, flow: Flow, rows: Bindings, views: ShardViews) -> join.Mask:
         mask = np.zeros(rows.size, np.bool_)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from sempre.data import dataclass
 from sempre.workers.channel import Channel, wait
-from sempre.workers.wire import Column, Frame
+from sempre.workers.framing import Column, Frame
 
 
 class Aborted(Exception):
@@ -41,6 +41,11 @@ class Mesh:
         self._begun = 0
         self.rows_sent = 0
         self.waited = 0.0
+
+    @property
+    def channels(self) -> list[Channel]:
+        """The connections, for whoever waits for something else meanwhile."""
+        return list(self._others.values())
 
     @property
     def bytes_sent(self) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sempre.analysis.model import Relation
-from sempre.workers.wire import Column
+from sempre.workers.framing import Column
 
 Workers = NDArray[np.intp]
 

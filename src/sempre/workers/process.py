@@ -11,8 +11,8 @@ import sys
 
 from sempre.workers.channel import Channel, Lost, answer, call, take
 from sempre.workers.codec import from_json
+from sempre.workers.framing import Frame
 from sempre.workers.mesh import Mesh
-from sempre.workers.wire import Frame
 from sempre.workers.worker import Worker
 
 # How long a worker waits for the driver and for the others before it gives up.
@@ -37,7 +37,7 @@ def serve(listener: socket.socket, secret: bytes) -> None:
         peers[other] = channel
     listener.close()
     driver.put(Frame({"ready": me}))
-    Worker(from_json(hello["program"]), Mesh(me, peers), driver, list(peers.values())).run()
+    Worker(from_json(hello["program"]), Mesh(me, peers), driver, from_json(hello["limits"])).run()
 
 
 def main(host: str) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from sempre.kernel.trace import Order, RowSet, Trace, View
+from sempre.data import dataclass
+from sempre.kernel.trace import Order, RowSet, Trace, TraceView
 
 # Rows of one relation that are at home, brought to where another column places them.
 Bring = Callable[[RowSet, int], RowSet]
@@ -64,14 +65,14 @@ class ShardView:
 
     parts: tuple[tuple[Shard, tuple[Shard, ...]], ...]
     home: int | None
-    _views: dict[int | None, View] = field(default_factory=dict)
+    _views: dict[int | None, TraceView] = field(default_factory=dict)
 
-    def at(self, column: int | None) -> View:
+    def at(self, column: int | None) -> TraceView:
         """What plans read where this column places the rows. Asked again it is the same object."""
         column = None if column == self.home or self.home is None else column
         found = self._views.get(column)
         if found is None:
-            found = self._views[column] = View(
+            found = self._views[column] = TraceView(
                 tuple(
                     (shard.at(column, self.home), tuple(other.at(column, self.home) for other in gone))
                     for shard, gone in self.parts

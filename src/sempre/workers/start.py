@@ -13,18 +13,19 @@ from collections.abc import Sequence
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import BackendError
 from sempre.kernel.values import Values
+from sempre.limits import Limits
 from sempre.workers.channel import Channel, Lost, call, take
 from sempre.workers.codec import to_json
 from sempre.workers.crew import Crew
+from sempre.workers.framing import Frame
 from sempre.workers.mesh import Mesh
-from sempre.workers.wire import Frame
 from sempre.workers.worker import Worker
 
 # How long a worker may take to start and to be ready.
 READY_SECONDS = 120.0
 
 
-def threads(program: CheckedProgram, count: int, values: Values) -> Crew:
+def threads(program: CheckedProgram, count: int, values: Values, limits: Limits) -> Crew:
     """Workers that are threads of this process, over the same sockets as all others."""
     ends: dict[tuple[int, int], socket.socket] = {}
     for i in range(count):
@@ -40,7 +41,7 @@ def threads(program: CheckedProgram, count: int, values: Values) -> Crew:
 
         def work(me: int = i, peers: dict[int, Channel] = peers, driver: Channel = driver) -> None:
             try:
-                Worker(program, Mesh(me, peers), driver, list(peers.values())).run()
+                Worker(program, Mesh(me, peers), driver, limits).run()
             finally:
                 for channel in (driver, *peers.values()):
                     channel.close()
@@ -56,15 +57,21 @@ def threads(program: CheckedProgram, count: int, values: Values) -> Crew:
     return Crew(channels, values, program.sources, stop)
 
 
-def connected(program: CheckedProgram, addresses: Sequence[tuple[str, int]], secret: bytes, values: Values) -> Crew:
+def connected(
+    program: CheckedProgram, addresses: Sequence[tuple[str, int]], secret: bytes, values: Values, limits: Limits
+) -> Crew:
     """The crew of workers that listen at these addresses: they get the program, and connect to each other."""
     channels: list[Channel] = []
     try:
         for index, address in enumerate(addresses):
             channels.append(Channel(call(address, secret), f"worker {index} at {address[0]}:{address[1]}"))
-        encoded = to_json(program)
+        hello = {
+            "addresses": [list(each) for each in addresses],
+            "program": to_json(program),
+            "limits": to_json(limits),
+        }
         for index, channel in enumerate(channels):
-            channel.put(Frame({"me": index, "addresses": [list(address) for address in addresses], "program": encoded}))
+            channel.put(Frame({"me": index, **hello}))
         for channel in channels:
             take(channel, channels, READY_SECONDS)
     except Lost as error:
@@ -104,7 +111,7 @@ def launched(secret: bytes, host: str = "127.0.0.1") -> tuple[subprocess.Popen[b
     return process, (line[0].decode("ascii"), int(line[1]))
 
 
-def processes(program: CheckedProgram, count: int, values: Values) -> Crew:
+def processes(program: CheckedProgram, count: int, values: Values, limits: Limits) -> Crew:
     """Workers that are processes of this machine."""
     secret = secrets.token_bytes(32)
     started: list[subprocess.Popen[bytes]] = []
@@ -114,7 +121,7 @@ def processes(program: CheckedProgram, count: int, values: Values) -> Crew:
             process, address = launched(secret)
             started.append(process)
             addresses.append(address)
-        crew = connected(program, addresses, secret, values)
+        crew = connected(program, addresses, secret, values, limits)
     except BaseException:
         for process in started:
             process.kill()

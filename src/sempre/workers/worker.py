@@ -14,29 +14,30 @@ from typing import Any
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram
-from sempre.backends.local import LocalBackend, _multiplies
+from sempre.backends.local import LocalBackend, TraceStatistics, _multiplies
 from sempre.backends.pipeline import Bindings
 from sempre.diagnostics import SempreError
 from sempre.kernel import join
+from sempre.kernel.capacity import CapacityError
 from sempre.kernel.layout import fields_covering, packing
-from sempre.kernel.limits import Limit
 from sempre.kernel.tally import Counted, Tally
-from sempre.kernel.trace import RowSet, Trace, View
+from sempre.kernel.trace import RowSet, Trace, TraceView
+from sempre.limits import Limits
 from sempre.plan.faults import located
-from sempre.plan.ops import Neighbors, Plan, Read, decided
+from sempre.plan.ops import Neighbors, Plan, Read, decided_plan
 from sempre.workers.channel import Channel, Lost, take
 from sempre.workers.codec import from_json, to_json
 from sempre.workers.flow import Flow, ShardViews
+from sempre.workers.framing import Column, Frame
 from sempre.workers.mesh import Aborted, Mesh
 from sempre.workers.placing import Workers, home_column, owners, split
 from sempre.workers.shards import Shard, ShardView
-from sempre.workers.values import SharedValues
-from sempre.workers.wire import Column, Frame
+from sempre.workers.shared_values import SharedValues
 
 Numbers = Sequence[int]
 
 
-class Prepared:
+class StagedPlan:
     """A plan, and its stages on this worker."""
 
     __slots__ = ("flow", "multiplies", "plan")
@@ -50,13 +51,13 @@ class Prepared:
 class Worker:
     """The shards of one worker, and the commands on them."""
 
-    def __init__(self, program: CheckedProgram, mesh: Mesh, driver: Channel, peers: Sequence[Channel]) -> None:
+    def __init__(self, program: CheckedProgram, mesh: Mesh, driver: Channel, limits: Limits) -> None:
         self._program = program
         self._mesh = mesh
         self._driver = driver
-        self._peers = peers
+        self._peers = mesh.channels
         self._waiting: list[Frame] = []  # commands that came while something else was waited for
-        self._local = LocalBackend(program, threads=1)
+        self._local = LocalBackend(program, 1, limits)
         self._values = SharedValues(self._ask)
         self._local.values = self._values
         self._homes = {name: home_column(relation) for name, relation in program.relations.items()}
@@ -103,7 +104,7 @@ class Worker:
             self._say_failed({"kind": "aborted"})
         except Lost:
             raise
-        except Limit as limit:
+        except CapacityError as limit:
             self._fail({"kind": "limit", "message": str(limit), "hint": limit.hint})
         except SempreError as error:
             self._fail({"kind": type(error).__name__, "diagnostics": [to_json(d) for d in error.diagnostics]})
@@ -176,13 +177,14 @@ class Worker:
         """See `_tell_statistics`."""
 
     def _tell_statistics(self, number: int, column: int) -> tuple[Any, list[Column]]:
-        from sempre.backends.local import TraceStatistics
-
         shard: Shard = self._held[number]
         home = self._homes[shard.relation]
         copy = shard.at(column, home) if column in shard.copies or column == home else shard.home
         placed = column in shard.copies or column == home
-        return [TraceStatistics({shard.relation: copy}).distinct(shard.relation, column), placed], []
+        return [
+            TraceStatistics({shard.relation: copy}, self._local.limits).distinct(shard.relation, column),
+            placed,
+        ], []
 
     def _report(self) -> None:
         """See `_tell_report`."""
@@ -268,16 +270,16 @@ class Worker:
         assert isinstance(view, ShardView)
         return view.plus(*(self._shard(other) for other in others))
 
-    def _home_of(self, number: int) -> View | Trace:
+    def _home_of(self, number: int) -> TraceView | Trace:
         """What is at home here of a version or a view."""
         found = self._held[number]
         return found.home if isinstance(found, Shard) else found.at(None)
 
     # ----------------------------------------------------------------------------------------------------- plans
 
-    def _prepare(self, plan: Any) -> Prepared:
-        decoded = decided(from_json(plan))
-        return Prepared(decoded, Flow(decoded.steps, self._values, self._homes, self._mesh))
+    def _prepare(self, plan: Any) -> StagedPlan:
+        decoded = decided_plan(from_json(plan))
+        return StagedPlan(decoded, Flow(decoded.steps, self._values, self._homes, self._mesh, self._local.limits))
 
     def _views(self, views: Iterable[Sequence[Any]]) -> ShardViews:
         return {(name, Read[read]): self._held[number] for name, read, number in views}
@@ -295,7 +297,7 @@ class Worker:
         weighed: list[Counted] = []
         read = self._views(views)
         for number in plans:
-            prepared: Prepared = self._held[number]
+            prepared: StagedPlan = self._held[number]
             weights = prepared.multiplies if counted is None else counted
 
             def sink(found: Bindings, plan: Plan = prepared.plan) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from sempre.workers.channel import Channel, Lost, answer, call, greet, take, wait
+from sempre.workers.framing import MAGIC, PREFIX, Column, Frame, FrameError, decode, encode, lengths
 from sempre.workers.mesh import Aborted, Mesh
 from sempre.workers.placing import owners, split
-from sempre.workers.wire import MAGIC, PREFIX, Column, Frame, WireError, decode, encode, lengths
 
 INT64 = np.iinfo(np.int64)
 SPANS = [(0, 0), (5, 260), (-7, 65_528), (-(1 << 31), 1 << 31), (INT64.min, INT64.max)]
@@ -71,7 +71,7 @@ def test_small_values_take_few_bytes() -> None:
     ],
 )
 def test_what_is_no_frame_is_refused_before_anything_is_allocated(harm: Any) -> None:
-    with pytest.raises(WireError):
+    with pytest.raises(FrameError):
         lengths(harm(whole(Frame({"a": 1})))[: PREFIX.size])
 
 
@@ -79,7 +79,7 @@ def test_what_is_no_frame_is_refused_before_anything_is_allocated(harm: Any) -> 
     "header", [b"{}", b"[1]", b"{", b'{"h":{},"c":[[0,8,9]]}', b'{"h":{},"c":[[0,3,1]]}', b'{"h":0,"c":[[0,8,-1]]}']
 )
 def test_a_header_that_lies_is_refused(header: bytes) -> None:
-    with pytest.raises(WireError):
+    with pytest.raises(FrameError):
         decode(header, b"12345678")
 
 
@@ -253,7 +253,7 @@ def test_only_those_who_know_the_secret_get_in() -> None:
                 try:
                     call(address, secret).close()
                     said.append("in")
-                except (Lost, WireError):
+                except (Lost, FrameError):
                     said.append("out")
             return said
 
@@ -275,6 +275,6 @@ def test_an_answer_cannot_be_sent_back_as_ones_own() -> None:
             right.sendall(some)
 
     threading.Thread(target=parrot, daemon=True).start()
-    with pytest.raises((WireError, Lost)):
+    with pytest.raises((FrameError, Lost)):
         greet(left, b"secret", "listener")
     left.close()

@@ -9,6 +9,7 @@ import numpy as np
 
 from sempre.analysis.model import CheckedProgram
 from sempre.kernel.values import Values
+from sempre.limits import Limits
 from sempre.plan.backend import (
     WORKERS,
     Algebra,
@@ -187,7 +188,7 @@ class RemoteTally(Handle):
         return made
 
 
-class Prepared(Handle):
+class RemotePlan(Handle):
     """A plan that the workers have."""
 
     __slots__ = ("plan",)
@@ -200,10 +201,11 @@ class Prepared(Handle):
 Views = Mapping[tuple[str, Read], "RemoteView | RemoteTally"]
 
 
-class Sizes:
+class RemoteStatistics:
     """Sizes, and numbers of distinct values as the workers estimate them."""
 
-    def __init__(self, crew: Crew, state: Mapping[str, RemoteVersion]) -> None:
+    def __init__(self, crew: Crew, state: Mapping[str, RemoteVersion], limits: Limits) -> None:
+        self.limits = limits
         self._crew = crew
         self._state = state
         self._distinct: dict[tuple[str, int], int] = {}
@@ -221,16 +223,21 @@ class Sizes:
             self._distinct[key] = max(1, found)
         return self._distinct[key]
 
+    def crowd(self, relation: str, column: int) -> float:
+        """None to speak of: rows cannot choose their lookups here, and every order to choose from would be a copy."""
+        return 0.0
+
 
 class WorkersBackend:
     """Runs plans on workers."""
 
     place = WORKERS
 
-    def __init__(self, program: CheckedProgram, crew: Crew, values: Values) -> None:
+    def __init__(self, program: CheckedProgram, crew: Crew, values: Values, limits: Limits) -> None:
         self.program = program
         self.crew = crew
         self.values = values
+        self.limits = limits
         self._homes = {name: home_column(relation) for name, relation in program.relations.items()}
 
     def close(self) -> None:
@@ -275,8 +282,8 @@ class WorkersBackend:
         self.crew.tell("receive", [relation], [made.number], parts)
         return made
 
-    def statistics(self, state: Mapping[str, RemoteVersion]) -> Sizes:
-        return Sizes(self.crew, state)
+    def statistics(self, state: Mapping[str, RemoteVersion]) -> RemoteStatistics:
+        return RemoteStatistics(self.crew, state, self.limits)
 
     def empty(self, relation: str) -> RemoteVersion:
         made = RemoteVersion(self.crew, relation, 0, frozenset())
@@ -304,8 +311,8 @@ class WorkersBackend:
 
     # ---------------------------------------------------------------------------------------------------- plans
 
-    def prepare(self, plan: Plan) -> Prepared:
-        made = Prepared(self.crew, plan)
+    def prepare(self, plan: Plan) -> RemotePlan:
+        made = RemotePlan(self.crew, plan)
         self.crew.tell("prepare", [to_json(plan)], [made.number])
         return made
 
@@ -313,7 +320,7 @@ class WorkersBackend:
         return [[name, read.name, view.number] for (name, read), view in views.items()]
 
     def derive(
-        self, relation: str, plans: Sequence[Prepared], views: Views, known: RemoteVersion | RemoteView
+        self, relation: str, plans: Sequence[RemotePlan], views: Views, known: RemoteVersion | RemoteView
     ) -> RemoteRows:
         made = RemoteRows(self.crew, relation)
         numbers = [plan.number for plan in plans]
@@ -321,14 +328,14 @@ class WorkersBackend:
         len(made)  # an error of the rules belongs here
         return made
 
-    def count(self, relation: str, plans: Sequence[Prepared], views: Views) -> RemoteCounted:
+    def count(self, relation: str, plans: Sequence[RemotePlan], views: Views) -> RemoteCounted:
         made = RemoteCounted(self.crew, relation)
         self.crew.tell("count", [relation, [plan.number for plan in plans], self._reads(views)], [made.number])
         len(made)
         return made
 
     def supports(
-        self, relation: str, plans: Sequence[Prepared], views: Views, known: RemoteVersion | RemoteView
+        self, relation: str, plans: Sequence[RemotePlan], views: Views, known: RemoteVersion | RemoteView
     ) -> RemoteCounted:
         made = RemoteCounted(self.crew, relation)
         numbers = [plan.number for plan in plans]
@@ -339,12 +346,25 @@ class WorkersBackend:
     def walk(
         self,
         front: Mapping[str, RemoteRows],
-        plans: Sequence[Prepared],
+        plans: Sequence[RemotePlan],
         views: Views,
         present: Mapping[str, RemoteView],
         deleting: Mapping[str, RemoteTally] | None,
     ) -> None:
         """None: a walk needs all rows in one process."""
+
+    def rerank(
+        self,
+        front: Mapping[str, RemoteRows],
+        forward: tuple[Sequence[RemotePlan], Views],
+        backward: tuple[Sequence[RemotePlan], Views],
+        grounding: tuple[Sequence[RemotePlan], Views],
+        present: Mapping[str, RemoteVersion],
+        explicit: Mapping[str, RemoteVersion],
+        ranks: Mapping[str, RemoteTally],
+        tight: Mapping[str, RemoteTally],
+    ) -> None:
+        """None: as for a walk."""
 
     # ------------------------------------------------------------------------------------------- sets and counts
 
@@ -428,7 +448,7 @@ class WorkersBackend:
 
 
 if TYPE_CHECKING:
-    _algebra: type[Algebra[RemoteRows, RemoteVersion, RemoteView, RemoteCounted, RemoteTally, Prepared]] = (
+    _algebra: type[Algebra[RemoteRows, RemoteVersion, RemoteView, RemoteCounted, RemoteTally, RemotePlan]] = (
         WorkersBackend
     )
     _rows: type[Rows] = RemoteRows
@@ -436,4 +456,4 @@ if TYPE_CHECKING:
     _view: type[ViewOf[RemoteVersion]] = RemoteView
     _counted: type[CountedOf[RemoteRows]] = RemoteCounted
     _tally: type[TallyOf[RemoteCounted]] = RemoteTally
-    _executable: type[Executable] = Prepared
+    _executable: type[Executable] = RemotePlan

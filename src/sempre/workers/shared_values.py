@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sempre.kernel.values import Records, Symbols, Values
-from sempre.workers.wire import Column, Frame
+from sempre.workers.framing import Column, Frame
 
 Ask = Callable[[dict[str, Any], list[Column]], Frame]
 

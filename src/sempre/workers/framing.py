@@ -12,11 +12,13 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sempre.data import dataclass
 
 Column = NDArray[np.int64]
 
@@ -29,7 +31,7 @@ _WIDTHS: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: 
 _FEW_VALUES = 64
 
 
-class WireError(Exception):
+class FrameError(Exception):
     """What came is no frame."""
 
 
@@ -71,7 +73,7 @@ def lengths(prefix: bytes) -> tuple[int, int]:
     """The lengths of header and body that a prefix announces."""
     magic, header, body = PREFIX.unpack(prefix)
     if magic != MAGIC or header > MOST_HEADER or body > MOST_BODY:
-        raise WireError("the other end does not speak this protocol")
+        raise FrameError("the other end does not speak this protocol")
     return header, body
 
 
@@ -84,15 +86,15 @@ def decode(header: bytes | memoryview, body: bytes | memoryview | bytearray) -> 
         for offset, width, count in shapes:
             size = _WIDTHS[width].itemsize * count
             if count < 0 or at + size > len(body):
-                raise WireError("a column is longer than its frame")
+                raise FrameError("a column is longer than its frame")
             raw = np.frombuffer(body, _WIDTHS[width], count, at) if count else np.empty(0, np.int64)
             values = raw.astype(np.int64, copy=False)
             columns.append(values + offset if offset else values)
             at += size
     except (ValueError, KeyError, TypeError) as error:
-        raise WireError(f"a frame that cannot be read: {error}") from None
+        raise FrameError(f"a frame that cannot be read: {error}") from None
     if at != len(body):
-        raise WireError("a frame is longer than its columns")
+        raise FrameError("a frame is longer than its columns")
     return Frame(content, columns)
 
 
