@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 import sempre
 from sempre.analysis.model import CheckedProgram, Stratum
-from sempre.engine import standing_work
+from sempre.engine import standing_work_at
 from sempre.maintain.auto import ChosenStrategy
 from sempre.maintain.dredc import Counters, count_nonrecursive, count_recursive
 from sempre.maintain.iterations import Levels
 from sempre.maintain.modular import Exchange, PartitionedMemory
 from sempre.maintain.ranked import Ranks, tight_instances
 from sempre.maintain.states import LowerStrata
-from sempre.maintain.strategy import DeferredMemory
+from sempre.maintain.strategy import DeferredMemory, Work
 from tests.inside import engine_of
 from tests.oracle.counters import Counts
 from tests.oracle.naive import Facts
@@ -80,7 +80,7 @@ def _check_partitioned(
     """`nonrec` is as without modules, unless they own rules without recursion; `rec` has what other rules derive."""
     if memory.counters is None:
         return 0
-    work = standing_work(engine_of(db), engine_of(db).snapshot)
+    work = _standing(db, stratum)
     generic = Exchange(work, stratum, memory.modules).generic
     own = {name: work.new[name] for name in stratum.relations}
     again = count_recursive(work, generic, own, LowerStrata(work, generic), old=False)
@@ -97,11 +97,19 @@ def _check_partitioned(
     return sum(len(truth.facts[name]) for name in stratum.relations)
 
 
+def _standing(db: sempre.Database, stratum: Stratum) -> Work:
+    """An epoch in which nothing changes, where the stratum is, which has its relations already."""
+    engine = engine_of(db)
+    work = standing_work_at(engine, engine.snapshot, stratum)
+    work.new.update({name: engine.snapshot.versions[name] for name in stratum.relations})
+    return work
+
+
 def _check_ranks(db: sempre.Database, memory: Ranks, stratum: Stratum, result: Facts, where: str) -> int:
     """Every fact has a rank, nothing else does, and ranks ground every fact."""
     if not stratum.recursive:
         return 0
-    work = standing_work(engine_of(db), engine_of(db).snapshot)
+    work = _standing(db, stratum)
     ranks, tight = memory.maps(work.backend, work.old)
     counted, ungrounded = tight_instances(work, stratum, ranks)
     for name in stratum.relations:

@@ -134,7 +134,8 @@ class Places:
     def home(self, relation: str, old: Version, coming: Rows | None, going: Rows | None) -> Choice:
         """Where explicit facts are kept: on the cluster once some of them are there, until little is left of them."""
         if self._fixed is not None:  # rows come to the driver, and from there to workers where rules read them
-            return Choice(DRIVER if self._fixed == WORKERS else self._fixed, "")
+            is_brought = self._fixed == WORKERS and DRIVER in self.backends
+            return Choice(DRIVER if is_brought else self._fixed, "")
         if all(rows is None or rows.place == DRIVER for rows in (old, coming, going)):
             return Choice(DRIVER, "")
         arriving, leaving = (0 if rows is None else len(rows) for rows in (coming, going))

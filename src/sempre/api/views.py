@@ -10,7 +10,7 @@ from sempre.diagnostics import DataError
 from sempre.engine import Snapshot
 from sempre.ingest import encode_rows
 from sempre.kernel.select import Selection
-from sempre.plan.backend import CLUSTER
+from sempre.plan.backend import CLUSTER, DRIVER
 from sempre.results import RelationShape
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def contains(database: Epochs, version_of: Callable[[str], Any], relation: Relat
         return False
     rows = backend.rows(relation.name, columns, size)
     place = version.place
-    if place == "driver":
+    if place == DRIVER:
         return bool(version.contains(rows).all())
-    places = database._stratified("the cluster").places
+    places = database._stratified(f"place {place}").places
     return len(places.backends[place].intersection(places.bring_rows(relation.name, rows, place), version)) > 0
 
 
@@ -48,7 +48,8 @@ def find(database: Epochs, snapshot: Snapshot, name: str, selection: Selection) 
 
         rows = selected(version, selection)
         return database._backend.receive(name, rows.columns(), len(rows))
-    return selection.of(version.rows())
+    rows = version.rows()
+    return selection.of(rows if version.place == DRIVER else database._backend.receive(name, rows.columns(), len(rows)))
 
 
 class View:

@@ -7,6 +7,7 @@ and passes over what follows until the driver begins anew: whatever was made bef
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -193,6 +194,7 @@ class Worker:
         shards = [held for held in self._held.values() if isinstance(held, Shard)]
         traces = {id(trace): trace for shard in shards for trace in (shard.home, *shard.copies.values())}
         return {
+            "process": os.getpid(),
             "instances": self._local.instances,
             "rows": sum(trace.size for trace in traces.values()),
             "bytes": sum(trace.nbytes for trace in traces.values()),

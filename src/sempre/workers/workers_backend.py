@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram
+from sempre.diagnostics import BackendError
 from sempre.kernel.values import Values
 from sempre.limits import Limits
 from sempre.plan.backend import (
@@ -260,7 +262,8 @@ class WorkersBackend:
 
     def forget(self) -> None:
         """Have the workers forget what values the driver takes back."""
-        self.crew.tell("forget")
+        with suppress(BackendError):  # workers that are gone have forgotten everything
+            self.crew.tell("forget")
 
     def for_modules(self) -> None:
         """None: a module looks at values one by one, in one process."""

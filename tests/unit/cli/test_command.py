@@ -145,6 +145,7 @@ def test_options_reach_the_database() -> None:
         "spark": None,
         "semantics": None,
         "threads": 2,
+        "workers": None,
         "switch": None,
         "memory": 1_610_612_736,
         "cycles": None,

@@ -1,0 +1,128 @@
+"""The place `workers` as a database has it, and which sessions have room for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import sempre
+from sempre.diagnostics import BackendError, DataError
+from sempre.spark.hired import checked_count, slots_of
+from tests.workers import on_workers
+
+REACH = """
+.decl edge(x: symbol, y: symbol)
+.decl reach(x: symbol, y: symbol)
+.decl ends(x: symbol)
+.output reach
+.output ends
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), edge(y, z).
+ends(y) :- edge(_, y), !edge(y, _).
+"""
+
+
+def session(**settings: str) -> Any:
+    """A session that says nothing but its settings."""
+    found = {name.replace("_", "."): value for name, value in settings.items()}
+    return SimpleNamespace(conf=SimpleNamespace(get=lambda name, default: found.get(name, default)))
+
+
+def test_facts_are_in_the_driver_and_results_on_workers() -> None:
+    with on_workers(2) as options, sempre.Database(REACH, **options) as db:
+        report = db.apply(insert={"edge": [("a", "b"), ("b", "c")]}).report
+        assert {each["relations"][0]: each["placement"] for each in report.strata} == {
+            "edge": "driver",
+            "reach": "workers",
+            "ends": "workers",
+        }
+        assert ("a", "c") in db["reach"]
+        assert ("c", "a") not in db["reach"]
+        assert ("z", "a") not in db["reach"]
+        assert sorted(db.query('reach("a", X)')) == [("a", "b"), ("a", "c")]
+        whatif = db.whatif(delete={"edge": [("b", "c")]})
+        assert sorted(map(tuple, whatif.removed["reach"].to_pandas().to_numpy())) == [("a", "c"), ("b", "c")]
+        assert sorted(db["ends"]) == [("c",)]
+        assert db.verify().ok
+
+
+def test_a_store_that_workers_wrote_is_read_by_anybody(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with on_workers(2) as options:
+        with sempre.Database(REACH, store=store, **options) as db:
+            db.apply(insert={"edge": [("a", "b"), ("b", "c"), ("c", "d")]})
+            db.apply(delete={"edge": [("b", "c")]})
+        with sempre.Database.open(store) as db:
+            assert sorted(db["reach"]) == [("a", "b"), ("c", "d")]
+            assert db.verify().ok
+            db.apply(insert={"edge": [("b", "c")]})
+        with sempre.Database.open(store, **options) as db:
+            assert len(db["reach"]) == 6
+            db.apply(delete={"edge": [("a", "b")]})
+            assert sorted(db["reach"]) == [("b", "c"), ("b", "d"), ("c", "d")]
+            assert db.verify().ok
+    with sempre.Database.open(store) as db:
+        assert sorted(db["reach"]) == [("b", "c"), ("b", "d"), ("c", "d")]
+        assert db.verify().ok
+
+
+def test_an_error_of_a_rule_leaves_the_last_epoch() -> None:
+    program = ".decl n(x: number)\n.decl q(x: number)\n.output q\nq(12 / x) :- n(x).\n"
+    with on_workers(3) as options, sempre.Database(program, **options) as db:
+        db.apply(insert={"n": [1, 2]})
+        with pytest.raises(DataError, match="12 / 0 has no value"):
+            db.apply(insert={"n": [0, 3]})
+        assert sorted(db["q"]) == [(6,), (12,)]
+        db.apply(insert={"n": [4]})
+        assert sorted(db["q"]) == [(3,), (6,), (12,)]
+
+
+def test_closed_workers_say_so() -> None:
+    with on_workers(2) as options, sempre.Database(REACH, **options) as db:
+        db.apply(insert={"edge": [("a", "b")]})
+        workers = db._workers
+    assert workers is not None
+    with pytest.raises(BackendError, match="E740"):
+        workers.report()
+
+
+@pytest.mark.parametrize(
+    ("settings", "slots"),
+    [
+        ({"spark_master": "local"}, 1),
+        ({"spark_master": "local[3]"}, 3),
+        ({"spark_master": "local[4,2]"}, 4),
+        ({"spark_master": "local[4]", "spark_task_cpus": "2"}, 2),
+        ({"spark_master": "local-cluster[2,3,1024]"}, 6),
+        ({"spark_master": "yarn", "spark_executor_instances": "4", "spark_executor_cores": "2"}, 8),
+        ({"spark_master": "spark://h:7077", "spark_cores_max": "5"}, 5),
+        ({"spark_master": "yarn"}, None),
+        ({}, None),
+    ],
+)
+def test_how_many_tasks_run_at_once(settings: dict[str, str], slots: int | None) -> None:
+    assert slots_of(session(**settings)) == slots
+
+
+@pytest.mark.parametrize(
+    ("settings", "workers", "code"),
+    [
+        ({"spark_master": "local[2]", "spark_dynamicAllocation_enabled": "true"}, 1, "E742"),
+        ({"spark_master": "local[2]", "spark_authenticate": "true"}, 1, "E743"),
+        ({"spark_master": "local[2]", "spark_network_crypto_enabled": "true"}, 1, "E743"),
+        ({"spark_master": "local[2]"}, 3, "E744"),
+        ({"spark_master": "yarn"}, None, "E744"),
+    ],
+)
+def test_sessions_without_room_for_workers(settings: dict[str, str], workers: int | None, code: str) -> None:
+    with pytest.raises(BackendError, match=code):
+        checked_count(session(**settings), workers)
+
+
+def test_by_default_all_slots_are_used() -> None:
+    assert checked_count(session(spark_master="local[3]"), None) == 3
+    assert checked_count(session(spark_master="local[3]"), 2) == 2
+    assert checked_count(session(spark_master="yarn"), 7) == 7
