@@ -125,8 +125,8 @@ def check_active(strategy: str, place: str, cycles: int | None) -> None:
 def usable_modules(options: Options, is_active: bool) -> ModuleChoice:
     """The modules that serve.
 
-    Active rules read the database of the cycle before: nothing is closed at once there. DataFrames have rounds, or
-    tasks that close whole strata, and workers have rounds; only neighbors are found by sorting there too.
+    Active rules read the database of the cycle before: nothing is closed at once there. Workers and DataFrames have
+    rounds, or tasks that close whole strata; only neighbors are found by sorting there too.
     """
     wanted = chosen_modules(options.modules)
     if wanted.own:
@@ -134,7 +134,9 @@ def usable_modules(options: Options, is_active: bool) -> ModuleChoice:
         if is_active:
             raise StateError(f"{who} is for stratified rules", hint="Leave it out: active rules have no modules.")
         if options.place in ("workers", "cluster"):
-            raise StateError(f"{who} cannot work on the {options.place}", hint='Use `place="driver"`, or leave the module out.')
+            raise StateError(
+                f"{who} cannot work on the {options.place}", hint='Use `place="driver"`, or leave the module out.'
+            )
         if options.strategy not in MODULAR_STRATEGIES:
             hint = f"Use one of: {', '.join(MODULAR_STRATEGIES)}."
             raise StateError(f"strategy `{options.strategy}` has no modules, and {who} was given", hint=hint)
