@@ -31,7 +31,7 @@ from sempre.spark import ship
 builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
 builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.executorEnv.FAR_PYTHON", sys.executable)
 spark = builder.config("spark.executorEnv.FAR_PACKAGES", sys.argv[2]).getOrCreate()
-assert ship.asked(spark) == "", "the executors have the package already"
+assert ship.task_fingerprint(spark) == "", "the executors have the package already"
 program = '''
 .decl e(x: symbol, y: symbol)
 .decl r(x: symbol, y: symbol)
