@@ -135,10 +135,11 @@ def test_a_store_by_a_relative_path(spark: SparkSession, tmp_path: Path, monkeyp
 
 def test_what_does_not_change_is_not_stored_again(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "store"
-    with opened(path, spark) as db:
+    many = Limits(driver_rows=1)  # more than a few rows: few are one table, which is written anew
+    with opened(path, spark, limits=many) as db:
         db.apply(insert={"edge": EDGES, "named": [(("x", 1), 0.5)]})
         db.apply(insert={"edge": [("d", "e")]})
-    with opened(path, spark) as db:
+    with opened(path, spark, limits=many) as db:
         db.apply(insert={"edge": [("e", "f")]})
     found = [Store(path).manifest(epoch).parts for epoch in (1, 2, 3)]
     assert found[0]["facts/named"] == found[1]["facts/named"] == found[2]["facts/named"]

@@ -32,7 +32,7 @@ class TaskClosing:
         rules = (*stratum.nonrecursive, *stratum.recursive)
         reads = set(stratum.relations).union(*(relations_of(rule.body) for rule in rules))
         rows = {name: sizes.rows(name) for name in reads}
-        return decide(program, stratum, rows) if any(rows.values()) else None
+        return decide(program, stratum, rows, limits=self._backend.limits) if any(rows.values()) else None
 
     def close(self, work: Work, stratum: Stratum, split: Split) -> Outcome:
         """All of the stratum, by a pass that was found."""
