@@ -11,6 +11,7 @@ import pytest
 
 from sempre.backends.local import _multiplies
 from sempre.diagnostics import InternalError
+from sempre.lang.parser import parse
 from sempre.workers import flow, placing, worker
 from sempre.workers.mesh import Mesh
 from tests.engine import STRATEGIES, UNHURRIED, check_epochs, lists
@@ -135,3 +136,34 @@ def check_two(strategy: str, seeds: range) -> None:
         case = random_case(random.Random(seed))
         with on_workers(2) as options:
             check_epochs(case.program, [(case.facts, {}), *case.updates], strategy, **options)
+
+
+TEXTS = """
+.decl e(x: symbol, y: symbol)
+.decl less(x: symbol, y: symbol)
+less(x, y) :- e(x, y), x < y.
+.decl long(x: symbol, n: number)
+long(x, strlen(x)) :- e(x, _), match("a.*", x), contains("b", cat(x, "b")).
+.decl first(x: symbol)
+first(substr(x, 0, 1)) :- e(x, _).
+.type pair = [a: symbol, b: number]
+.decl made(x: pair)
+made([x, n]) :- long(x, n).
+.decl taken(x: symbol)
+taken(x) :- made([x, _]).
+.decl summed(x: symbol, y: float)
+summed(x, y) :- e(x, _), y = sum 0.5 : { e(x, _) }.
+"""
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_values_that_workers_make_are_those_of_the_driver(count: int) -> None:
+    """Texts and records that rules make are numbered by the driver, in the middle of a command."""
+    found = []
+    for workers in (None, count):
+        with database_on_workers(parse(TEXTS, "texts.dl"), workers) as db:
+            db.apply(insert={"e": [("a", "b"), ("b", "a"), ("ab", "c"), ("é", "z")]})
+            db.apply(delete={"e": [("b", "a")]})
+            found.append({name: sorted(map(repr, db[name])) for name in db})
+    assert found[0] == found[1]
+    assert found[0]["taken"] == ["('a',)", "('ab',)"]
