@@ -17,7 +17,14 @@ from types import FrameType
 from typing import Any
 
 # Where a commit spends its time, and where the engine learns of it.
-COMMITTING = ("/sempre/storage/", "/sempre/api/", "/sempre/engine.py", "/pathlib.py", "/contextlib.py")
+COMMITTING = (
+    "/sempre/storage/",
+    "/sempre/api/",
+    "/sempre/engine.py",
+    "/sempre/unsplit.py",
+    "/pathlib.py",
+    "/contextlib.py",
+)
 # A signal in a finalizer is printed and forgotten by the interpreter, whoever wrote the finalizer.
 FINALIZERS = ("__del__", "_removeHandlerRef")
 

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 def _names(folder: Path) -> list[str]:
     """What is in a folder, which a store need not have."""
-    return [entry.name for entry in folder.iterdir()] if folder.exists() else []
+    return [entry.name for entry in os.scandir(folder)] if folder.exists() else []
 
 
 def store_path(place: object) -> Path:
@@ -105,6 +106,7 @@ class Store:
         # Taken for a commit's last step, and to give the lock back: the writer is still the writer when it commits.
         self._last_step = threading.RLock()
         self._broken = False
+        self._drafted = -1  # the newest epoch that this writer began to write
 
     def shown(self, file: str | Path) -> str:
         """A file of the store as messages say it."""
@@ -394,21 +396,11 @@ class Store:
         arrive.
         """
         self.check_lock()
-        draft = EpochDraft(self, manifest.epoch)
-        try:
-            with self._failures(self.path):
-                manifest = tables(draft, manifest)
-                stored = manifest.program if program is None else draft.program(program)
-                pieces, piece = self._merged(manifest, contents)
-                if files := draft.files(piece.contents):
-                    pieces = (*pieces, Piece(piece.first, manifest.epoch, files))
-                done = replace(manifest, program=stored, pieces=pieces)
-                draft.sync()
-        except BaseException:
-            draft.give_up()
-            raise
+        draft, begun = EpochDraft(self, manifest.epoch), False
 
-        def publish() -> None:
+        def publish(done: Manifest) -> None:
+            nonlocal begun
+            begun = True
             try:
                 with self._failures(self.path):
                     temporary = draft.manifest(done)
@@ -421,7 +413,19 @@ class Store:
                 draft.give_up()
                 raise
 
-        unsplit(publish)
+        try:
+            with self._failures(self.path):
+                manifest = tables(draft, manifest)
+                stored = manifest.program if program is None else draft.program(program)
+                pieces, piece = self._merged(manifest, contents)
+                if files := draft.files(piece.contents):
+                    pieces = (*pieces, Piece(piece.first, manifest.epoch, files))
+                draft.sync()
+            unsplit(partial(publish, replace(manifest, program=stored, pieces=pieces)))
+        except BaseException:
+            if not begun:  # an interrupt may come after the files and before the manifest
+                draft.give_up()
+            raise
 
     def _note_newest(self, epoch: int) -> None:
         """Write down how far the store has come; for those who look for what is missing, so not synced."""
@@ -455,6 +459,18 @@ class Store:
                     if f"{folder}/{name}" not in named:
                         for path in _whole(self.path / folder / name):
                             self.disk.remove(path)
+
+    def next_number(self, epoch: int) -> int:
+        """The first number that no file of an epoch has: files of a manifest that is replaced keep their names.
+
+        An epoch that is new has none, since taking the lock removed what others left; so an epoch costs no listing of
+        the files of all epochs.
+        """
+        begun, self._drafted = self._drafted >= epoch, max(self._drafted, epoch)
+        if not begun and not self._manifest_path(epoch).exists():
+            return 0
+        taken = [name for folder in ("log", "segments", "tables") for name in _names(self.path / folder)]
+        return max((int(name.split(".")[1]) for name in taken if name.startswith(f"{epoch:010d}.")), default=-1) + 1
 
     def broken(self) -> None:
         """Nobody knows what is on the disk: refuse to write until the store was opened again."""
@@ -491,11 +507,7 @@ class EpochDraft:
         self._epoch = epoch
         self._written: list[Path] = []
         self._folders: set[Path] = set()
-        self._number = 0
-        # A commit that replaces a manifest must not take the names of the files it replaces.
-        taken = [name for folder in ("log", "segments", "tables") for name in _names(store.path / folder)]
-        mine = [int(name.split(".")[1]) for name in taken if name.startswith(f"{epoch:010d}.")]
-        self._number = max(mine, default=-1) + 1
+        self._number = store.next_number(epoch)
 
     def files(self, contents: Mapping[str, Content]) -> tuple[StoredFile, ...]:
         """Write sets; those that are small together, the others one by one."""
