@@ -74,12 +74,6 @@ SYNTAX = (
         "E111", "an atom with two locations", "Keep one `@`.", '`.decl link(@s: symbol, d: symbol) link(@"a", @"b").`'
     ),
     Entry(
-        "E120",
-        "components (`.comp`, `.init`), which are not supported",
-        "Write the declarations and rules out.",
-        "`.comp Graph { .decl edge(x: number, y: number) }`",
-    ),
-    Entry(
         "E121",
         "algebraic data types, which are not supported",
         "Use a record with a column that tells the cases apart.",
@@ -150,6 +144,48 @@ SYNTAX = (
         "a `.plan` that does not fit its rule: not each atom once, or a version that is not there",
         "Write the numbers in the hint.",
         "`.decl e(x: number) .input e .decl p(x: number) .output p p(x) :- e(x). .plan 0:(1, 2)`",
+    ),
+    Entry(
+        "E140",
+        "a component that is not declared",
+        "Declare the component, or use the name in the hint.",
+        "`.comp Graph { .decl edge(x: number, y: number) } .init g = Graf`",
+    ),
+    Entry(
+        "E141",
+        "a component with the wrong number of type arguments",
+        "Give it as many as its declaration in the note has.",
+        "`.comp Graph<N> { .decl edge(x: N, y: N) } .init g = Graph`",
+    ),
+    Entry(
+        "E142",
+        "a component declared twice",
+        "Give one of them another name.",
+        "`.comp G { .decl a(x: number) } .comp G { .decl b(x: number) }`",
+    ),
+    Entry(
+        "E143",
+        "two instances of one name",
+        "Give one of them another name.",
+        "`.comp G { .decl a(x: number) } .init g = G .init g = G`",
+    ),
+    Entry(
+        "E144",
+        "a component that inherits from itself",
+        "Take one of the bases away.",
+        "`.comp A : B { .decl a(x: number) } .comp B : A { .decl b(x: number) }`",
+    ),
+    Entry(
+        "E145",
+        "a component that makes instances of itself without end",
+        "Make the instance outside of the component.",
+        "`.comp T { .decl a(x: number) .init above = T } .init t = T`",
+    ),
+    Entry(
+        "E146",
+        "`.override` of a relation that no base declares, or not as `overridable`",
+        "Add `overridable` to the declaration in the base, or use the name in the hint.",
+        "`.comp A { .decl p(x: number) } .comp B : A { .override p p(1). }`",
     ),
     Entry(
         "E190",

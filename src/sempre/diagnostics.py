@@ -23,20 +23,25 @@ from sempre.data import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of source text; lines and columns count from 1, `end_column` is exclusive."""
+    """A stretch of source text; lines and columns count from 1, `end_column` is exclusive.
+
+    `within` says what the text stands for there, if that is more than itself: the instance of a component, or the
+    macro that it came from.
+    """
 
     file: str
     line: int
     column: int
     end_line: int
     end_column: int
+    within: str = ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     def to(self, other: Span) -> Span:
         """The span from the start of this one to the end of `other`."""
-        return Span(self.file, self.line, self.column, other.end_line, other.end_column)
+        return Span(self.file, self.line, self.column, other.end_line, other.end_column, self.within)
 
 
 NOWHERE = Span("", 0, 0, 0, 0)
@@ -161,7 +166,7 @@ def _render_one(diagnostic: Diagnostic, sources: Mapping[str, str]) -> str:
 def _excerpt(span: Span, sources: Mapping[str, str]) -> list[str]:
     if not span.file:
         return []
-    out = [f"  --> {span}"]
+    out = [f"  --> {span}, in {span.within}" if span.within else f"  --> {span}"]
     text = sources.get(span.file)
     if text is None or not span.line:
         return out

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sempre.analysis.binding import check_binding
 from sempre.analysis.clauses import make_clauses
+from sempre.analysis.components import expand_components
 from sempre.analysis.draft import Draft
 from sempre.analysis.facts import take_plain_facts
 from sempre.analysis.head_aggregates import check_monotone, resolve_head_aggregates
@@ -65,6 +66,9 @@ def check(program: ParsedProgram, sources: dict[str, str], semantics: str | None
 
     `sources` maps file names to texts, for messages. `semantics` overrides the program's own pragma.
     """
+    program, problems = expand_components(program)
+    if problems:
+        raise ProgramError(problems, sources)
     program, notes = ignore_ndlog(program)
     pragmas = {item.key: item.value for item in program.items if isinstance(item, Pragma)}
     draft = Draft(program, semantics or pragmas.get("semantics", "stratified"), sources).report(notes)

@@ -10,9 +10,9 @@ from sempre.analysis.functor_signatures import FUNCTORS
 from sempre.analysis.model import Relation
 from sempre.analysis.naming import counted, nearest
 from sempre.analysis.type_table import unknown_type
-from sempre.diagnostics import Diagnostic
+from sempre.diagnostics import Diagnostic, Span
 from sempre.lang.operators import AGGREGATES
-from sempre.lang.syntax import Apply, Atom, Cast, Component, Directive, Instantiation
+from sempre.lang.syntax import Apply, Atom, Cast, Directive
 from sempre.lang.walk import descend
 
 
@@ -57,17 +57,15 @@ def _directive_problems(draft: Draft) -> Iterator[Diagnostic]:
     for item in draft.program.items:
         if isinstance(item, Directive):
             for name in item.relations:
-                if name not in draft.relations and not _is_of_component(name, draft):
-                    yield Diagnostic("E202", f"unknown relation `{name}`", item.span, hint=_hint(name, draft))
+                if name not in draft.relations:
+                    yield _unknown(name, item.span, draft)
 
 
-def _is_of_component(name: str, draft: Draft) -> bool:
-    """Whether a name may come from a component, which is reported already."""
-    return "." in name and any(isinstance(item, Component | Instantiation) for item in draft.program.items)
-
-
-def _hint(name: str, draft: Draft) -> str:
-    return nearest(name, draft.relations) or f"Declare it with `.decl {name}(...)`."
+def _unknown(name: str, span: Span, draft: Draft) -> Diagnostic:
+    # In a component, names are written without that of the instance.
+    known = {each.rpartition(".")[2] for each in draft.relations} if span.within else draft.relations
+    hint = nearest(name, known) or f"Declare it with `.decl {name}(...)`."
+    return Diagnostic("E202", f"unknown relation `{name}`", span, hint=hint)
 
 
 def _rule_problems(nodes: Iterable[object], draft: Draft) -> Iterator[Diagnostic]:
@@ -86,11 +84,11 @@ def _rule_problems(nodes: Iterable[object], draft: Draft) -> Iterator[Diagnostic
 def _atom_problems(atom: Atom, draft: Draft) -> Iterator[Diagnostic]:
     relation = draft.relations.get(atom.relation)
     if relation is None:
-        if atom.relation in FUNCTORS and not _is_of_component(atom.relation, draft):
+        if atom.relation in FUNCTORS:
             hint = f"`{atom.relation}` is a functor: compare its result, as in `x = {atom.relation}(...)`."
             yield Diagnostic("E202", f"unknown relation `{atom.relation}`", atom.span, hint=hint)
-        elif not _is_of_component(atom.relation, draft):
-            yield Diagnostic("E202", f"unknown relation `{atom.relation}`", atom.span, hint=_hint(atom.relation, draft))
+        else:
+            yield _unknown(atom.relation, atom.span, draft)
     elif len(atom.args) != relation.arity:
         message = f"`{atom.relation}` has {counted(relation.arity, 'column')}, not {len(atom.args)}"
         columns = ", ".join(relation.columns)

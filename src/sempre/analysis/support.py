@@ -10,11 +10,9 @@ from sempre.diagnostics import Diagnostic
 from sempre.lang.syntax import (
     AlgebraicType,
     Branch,
-    Component,
     Counter,
     Directive,
     FunctorDecl,
-    Instantiation,
     Item,
     Pragma,
     RelationDecl,
@@ -41,12 +39,6 @@ def refuse_unsupported(draft: Draft) -> Draft:
 
 def _item_problems(item: Item) -> Iterator[Diagnostic]:
     match item:
-        case Component():
-            hint = "Write its declarations and rules out, once for each instance."
-            yield Diagnostic("E120", f"components are not supported: `.comp {item.type.name}`", item.span, hint=hint)
-        case Instantiation():
-            hint = "Write the component's declarations and rules out."
-            yield Diagnostic("E120", f"components are not supported: `.init {item.name}`", item.span, hint=hint)
         case TypeDecl(definition=AlgebraicType()):
             hint = "Use a record type with a column that tells the cases apart."
             yield Diagnostic("E121", f"algebraic data types are not supported: `{item.name}`", item.span, hint=hint)

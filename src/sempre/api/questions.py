@@ -191,6 +191,9 @@ def with_qualifier(program: Program, names: Iterable[str]) -> str:
     for item in program.syntax.items:
         if isinstance(item, RelationDecl):
             ends.setdefault((item.span.end_line, item.span.end_column), set()).add(item.name)
+    if inner := wanted.difference(*ends.values()):
+        message = f"`{min(inner)}` is declared in a component"
+        raise StateError(message, hint="Write `demand` at its declaration there: it holds for every instance.")
     lines = program.text.split("\n")
     for (line, column), declared in sorted(ends.items(), reverse=True):
         if declared & wanted:

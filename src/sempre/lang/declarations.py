@@ -67,10 +67,10 @@ class DeclarationParser(TermParser):
 
     def relations(self, start: Token) -> list[Item]:
         """`.decl a, b(x: t) qualifiers choice-domain ...`: one declaration for each name."""
-        names = [self.word("the name of a relation")]
+        names = [self.qualified_name("the name of a relation")]
         while self.accept(","):
-            names.append(self.word("the name of a relation"))
-        self.expect("(", f"`(` after `{names[-1].text}`")
+            names.append(self.qualified_name("the name of a relation"))
+        self.expect("(", f"`(` after `{names[-1]}`")
         attributes = self.attributes(")")
         qualifiers: list[str] = []
         choice: tuple[tuple[str, ...], ...] = ()
@@ -80,7 +80,7 @@ class DeclarationParser(TermParser):
             else:
                 qualifiers.append(self.qualifier())
         span = self.since(start)
-        return [RelationDecl(name.text, attributes, tuple(qualifiers), choice, span) for name in names]
+        return [RelationDecl(name, attributes, tuple(qualifiers), choice, span) for name in names]
 
     def begins_rule(self) -> bool:
         """Whether the word at the cursor opens a rule, and so ends the declaration before it."""
