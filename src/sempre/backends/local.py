@@ -623,8 +623,8 @@ class _Found:
             self._parts.append(Counted(layout, keys, weights).narrowed())
 
     def finished(self) -> list[Counted]:
-        for bucket in self._buckets.values():
-            bucket.empty()
+        while self._buckets:  # they know this collection, so that nothing else would free them before long
+            self._buckets.popitem()[1].close()
         return self._parts
 
 

@@ -24,6 +24,8 @@ GATHERED_KEYS = 1 << 21
 # Keys that are sorted together, and how many bits a number may have beside its key.
 BUCKET_WORDS = 1 << 18
 COUNT_BITS = 20
+# Closed buckets whose arrays are kept.
+IDLE_BUCKETS = 4
 ONE: Weights = np.ones(1, np.int64)
 NO_WEIGHTS: Weights = np.empty(0, np.int64)
 
@@ -158,8 +160,7 @@ class Bucket:
     def __init__(self, bits: int, counts: bool, hand_on: Callable[[Keys, Weights], None]) -> None:
         self.spare = min(63 - bits, COUNT_BITS) if counts else 0
         self._counts = counts
-        self._words: Keys = np.empty(BUCKET_WORDS, np.int64)
-        self._scratch: Keys = np.empty(BUCKET_WORDS, np.int64)
+        self._words, self._scratch = _arrays()
         self._size = 0
         self._hand_on = hand_on
 
@@ -200,3 +201,21 @@ class Bucket:
             self._hand_on(*totals(words, self.spare, self._scratch))
         else:
             self._hand_on(distinct(words, self._scratch).copy(), NO_WEIGHTS)
+
+    def close(self) -> None:
+        """Hand on what there is, and give the arrays to the next bucket; this one can take nothing more."""
+        self.empty()
+        if len(_idle) < IDLE_BUCKETS:
+            _idle.append((self._words, self._scratch))
+        self._words = self._scratch = NO_WEIGHTS
+
+
+# The arrays of buckets that are closed: fresh memory is slow to touch.
+_idle: list[tuple[Keys, Keys]] = []
+
+
+def _arrays() -> tuple[Keys, Keys]:
+    try:
+        return _idle.pop()
+    except IndexError:
+        return np.empty(BUCKET_WORDS, np.int64), np.empty(BUCKET_WORDS, np.int64)

@@ -73,12 +73,14 @@ def test_buckets_hand_on_what_they_get(
     weighted: bool, counts: bool, loops: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gather, "BUCKET_WORDS", 64)
+    monkeypatch.setattr(gather, "_idle", [])
     for seed in range(20):
         join, expected = joined(seed, weighted)
         parts: list[tuple[Keys, Keys]] = []
         bucket = gather.Bucket(TARGET.bits, counts, partial(_note, parts))
         bucket.pour(loops, join)
-        bucket.empty()
+        bucket.close()
+        assert len(gather._idle) == 1  # which the next bucket takes
         assert all(keys.tolist() == sorted(set(keys.tolist())) for keys, _ in parts)
         total: Counter[tuple[int, int]] = Counter()
         for keys, numbers in parts:

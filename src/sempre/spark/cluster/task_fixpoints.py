@@ -192,7 +192,7 @@ class Closer:
         self._plans = Plans(program, backend)
         self._modules = partition(program)
         if sum(table.num_rows for table in copies.values()) >= COMPILED_ROWS:
-            compiled.load(wait=True)
+            compiled.load(compiled.LOOPS, compiled.WALKER, wait=True)
         encoded = {
             target: self._encoded(target, table)
             for name, table in copies.items()
