@@ -13,7 +13,7 @@ DOCS_VENV := $(BUILD)/docs
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-core test-spark test-classic test-connect test-quick test-slow test-faults check format errors bench bench-updates bench-modules bench-active dist lock clean
+.PHONY: help setup demo docs test test-core test-property test-units test-spark test-classic test-connect test-quick test-slow test-faults check format errors bench bench-updates bench-modules bench-active dist lock clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -28,12 +28,17 @@ $(STAMP): $(LOCK) $(JAVA_LOCK) pyproject.toml scripts/setup.sh
 demo: setup  ## who can read what: a pipeline on Spark, from generated tables to results and changes
 	@$(BIN)/python examples/access/demo.py $(BUILD)/access
 
-# Two at a time: the tests without Spark use one core, those with it wait for jobs most of the time.
+# Four lanes, three of them at once: tests on Spark wait for jobs, so that three keep two cores busy. The longest begin.
 test: setup  ## the whole suite but what is slow
-	@$(MAKE) --no-print-directory -j 2 -O test-core test-classic test-connect
+	@$(MAKE) --no-print-directory -j 3 -O test-classic test-property test-connect test-units
 
-test-core: setup  ## the tests that need no Spark
-	$(BIN)/python -m pytest -q -m "not slow and not spark" $(ARGS)
+test-core: setup test-property test-units  ## the tests that need no Spark
+
+test-property: setup
+	$(BIN)/python -m pytest -q -m "not slow and not spark" tests/property tests/oracle $(ARGS)
+
+test-units: setup
+	$(BIN)/python -m pytest -q -m "not slow and not spark" --ignore tests/property --ignore tests/oracle $(ARGS)
 
 test-spark: setup test-classic test-connect  ## the tests on Spark: a process with a classic session, one with Connect
 
