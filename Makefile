@@ -13,7 +13,7 @@ DOCS_VENV := $(BUILD)/docs
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-core test-property test-units test-spark test-classic test-connect test-quick test-slow test-faults check format errors bench bench-updates bench-modules bench-active dist lock clean
+.PHONY: help setup demo docs test test-core test-property test-units loops test-spark test-classic test-connect test-quick test-slow slow-random slow-others test-faults check format errors bench bench-updates bench-modules bench-active dist lock clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -34,11 +34,15 @@ test: setup  ## the whole suite but what is slow
 
 test-core: setup test-property test-units  ## the tests that need no Spark
 
-test-property: setup
+test-property: loops
 	$(BIN)/python -m pytest -q -m "not slow and not spark" tests/property tests/oracle $(ARGS)
 
-test-units: setup
+test-units: loops
 	$(BIN)/python -m pytest -q -m "not slow and not spark" --ignore tests/property --ignore tests/oracle $(ARGS)
+
+# Compiled once, and not by every lane; from the disk after that.
+loops: setup
+	@$(BIN)/python -c 'from sempre.kernel import compiled; compiled.load(wait=True)'
 
 test-spark: setup test-classic test-connect  ## the tests on Spark: a process with a classic session, one with Connect
 
@@ -51,8 +55,17 @@ test-connect: setup
 test-quick: setup  ## a minute of tests, for every save
 	$(BIN)/python -m pytest -q -x -m "not slow and not spark" tests/scripts tests/errors tests/unit/lang tests/unit/analysis tests/unit/kernel
 
-test-slow: setup  ## the slow tests alone
-	$(BIN)/python -m pytest -q -m slow $(ARGS)
+# Both lanes take about 45 minutes; SEMPRE_BUDGET=0.02 tries everything that searches by time in two.
+test-slow: setup  ## the slow tests alone, in an hour
+	@$(MAKE) --no-print-directory -j 2 -O slow-random slow-others
+
+SLOW_LAST := tests/property/test_extremes.py tests/property/test_store_machine.py
+
+slow-random: loops
+	$(BIN)/python -m pytest -q -m slow tests/property $(SLOW_LAST:%=--ignore %) $(ARGS)
+
+slow-others: loops
+	$(BIN)/python -m pytest -q -m slow $(SLOW_LAST) $(filter-out tests/property/ tests/__pycache__/,$(wildcard tests/*/)) $(ARGS)
 
 test-faults: setup  ## signals, kills, full disks and damaged files for 15 minutes; ARGS='--minutes 2' for less
 	$(BIN)/python -m tests.faults $(ARGS)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.budget import SCALE
 from tests.faults.campaign import KINDS
 
 ROOT = Path(__file__).parents[2]
@@ -31,4 +32,4 @@ def test_a_few_faults_of_every_kind() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_faults(kind: str) -> None:
-    run("--minutes", "0.7", "--seed", "15", "--only", kind)
+    run("--minutes", str(0.7 * SCALE), "--seed", "15", "--only", kind)

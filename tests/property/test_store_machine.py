@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.budget import seeds
 from tests.property.machine import StoreMachine
 from tests.property.subjects import NAMES, QUICK
 
@@ -49,9 +50,7 @@ def test_whatever_happens_to_a_store(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_much_more_happens_to_a_store(name: str) -> None:
-    run_state_machine_as_test(
-        machine_of(name),
-        settings=settings(
-            max_examples=5 if name == "long ring" else 60, stateful_step_count=40, derandomize=False, **COMMON
-        ),
-    )
+    for _ in seeds(0, 45):
+        run_state_machine_as_test(
+            machine_of(name), settings=settings(max_examples=2, stateful_step_count=40, derandomize=False, **COMMON)
+        )

@@ -1,6 +1,7 @@
 """A name means one thing: no two classes, no two files and no two numbers of one name."""
 
 import ast
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "sempre"
 
 
+@functools.cache
 def trees() -> dict[str, ast.Module]:
     """Every module of the package, by its path."""
     return {str(path.relative_to(SOURCE)): ast.parse(path.read_text("utf-8")) for path in sorted(SOURCE.rglob("*.py"))}

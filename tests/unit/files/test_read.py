@@ -309,8 +309,8 @@ def test_a_million_pairs_are_read_by_columns(tmp_path: Path) -> None:
     text = "\n".join(f"{x}\t{y}" for x, y in pairs.tolist())
     (tmp_path / "r.facts").write_text(text)
     checked = program(relation("r", *EDGE, input={}))
-    started = time.perf_counter()
+    started = time.process_time()
     table = read_inputs(checked, tmp_path)["r"]
     # A loop over rows would take longer than this on any machine.
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert np.array_equal(np.column_stack([column.to_numpy() for column in table.columns]), pairs)

@@ -144,10 +144,10 @@ NO_CODES = np.empty(0, np.int64)
 
 
 def test_patterns_take_time_in_proportion_to_the_text() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert not python_functors.matches("(a+)+", "a" * 5_000 + "!")
     assert python_functors.matches("(a+)+", "a" * 5_000)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_lists() -> None:
