@@ -702,6 +702,21 @@ STATES = (
     ),
 )
 
+EXPLANATIONS = (
+    Entry(
+        "E640",
+        "a question for an explanation that is no fact, since it has variables",
+        "Explain one of the facts that `sempre query` gives.",
+        "`sempre explain STORE 'reach(\"a\", X)'`",
+    ),
+    Entry(
+        "E641",
+        "an explanation of a fact that does not hold",
+        "Ask why it does not hold: `--not`, or `absent=True`.",
+        '`sempre explain STORE \'reach("c", "a")\'` where `reach` has no such row',
+    ),
+)
+
 MODULES = (
     Entry(
         "E615",
@@ -892,6 +907,7 @@ SECTIONS = (
     ),
     Section("Streams", STREAMS, "[streams.md](streams.md) explains them."),
     Section("Stores", STATES, "[store.md](store.md) explains them."),
+    Section("Explanations", EXPLANATIONS, "[explain.md](explain.md) explains them."),
     Section("Modules", MODULES, "What is wrong with `modules=`; [modules.md](modules.md) explains them."),
     Section("Places", PLACES, "Where work runs: this process, Spark, Java."),
     Section("What has no code of its own", GENERAL),

@@ -21,7 +21,15 @@ import pytest
 import sempre
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "docs/language.md", "docs/updates.md", "docs/modules.md", "docs/active.md", "docs/store.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/language.md",
+    "docs/updates.md",
+    "docs/modules.md",
+    "docs/active.md",
+    "docs/store.md",
+    "docs/explain.md",
+)
 BLOCK = re.compile(r"^```(console|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sempre.active.history import FactHistory
+    from sempre.api.explanations import Proof
     from sempre.spark.batches import Batch
     from sempre.spark.streams import BatchReport, Maintenance
     from sempre.verify import Verification
@@ -261,8 +262,28 @@ class Database(Epochs):
             raise StateError(f"there is no cycle {cycle}", hint=f"The run has the cycles 0 to {timeline.cycles}.")
         return Past(self, timeline.chains, cycle)
 
-    def explain(self, fact: str) -> FactHistory:
-        """Which cycles added or deleted a fact such as `down("a")`, and by which rules; for active rules."""
+    def explain(self, fact: str, *, depth: int | None = None, further: int = 0) -> Proof | FactHistory:
+        """Why a fact such as `reach("a","c")` holds: a proof of least height.
+
+        Parameters
+        ----------
+        fact
+            The fact, as an atom.
+        depth
+            How many levels are told; all by default.
+        further
+            So many further ways to derive the fact.
+
+        For active rules: which cycles added or deleted the fact, and by which rules.
+        """
+        from sempre.api.explanations import why
+
+        if isinstance(self._engine, ActiveEngine):
+            return self._history(fact)
+        return why(self, fact, depth=depth, further=further)
+
+    def _history(self, fact: str) -> FactHistory:
+        """Which cycles added or deleted a fact, and by which rules."""
         from sempre.active.history import history
         from sempre.query import constant_row
 

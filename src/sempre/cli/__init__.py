@@ -94,6 +94,10 @@ def _dispatch(argv: list[str]) -> int:
             from sempre.cli.network_command import network
 
             return network(options)
+        case "explain":
+            from sempre.cli.explain_command import explain
+
+            return explain(options)
         case command if command in STORE_COMMANDS:
             from sempre.cli.store_commands import COMMANDS
 

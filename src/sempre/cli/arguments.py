@@ -16,7 +16,7 @@ WORKERS_HELP = "with --place workers: how many processes (default: as many as th
 MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, stc, linear, rch, seq"
 SWITCH_HELP = "elastic: give an update up after this share of the last run from scratch (default: 0.2)"
 # The commands on stores that evaluate something, or read relations that may be large.
-PLACED_COMMANDS = ("init", "apply", "query", "whatif", "verify", "migrate")
+PLACED_COMMANDS = ("init", "apply", "query", "explain", "whatif", "verify", "migrate")
 STORE_COMMANDS = (*PLACED_COMMANDS, "history", "vacuum")
 COMMANDS = ("run", "check", *STORE_COMMANDS, "network", "help")
 
@@ -29,6 +29,7 @@ sempre keeps the consequences of Datalog rules up to date.
   sempre init STORE PROGRAM.dl -F FACTS    keep facts and results in a directory
   sempre apply STORE CHANGES...            bring them up to date
   sempre query STORE 'reach("a", X)'       ask
+  sempre explain STORE 'reach("a", "c")'   why a fact holds
 
   sempre whatif, verify, history, vacuum, migrate STORE ...
 
@@ -95,6 +96,7 @@ def _store_parser(command: str) -> _Parser:
         "init": "Make a store: a directory that keeps the facts and the results of a program.",
         "apply": "Apply changes to a store, one epoch per commit.",
         "query": "Print the answers to an atom, from a store or from a program: a table on a terminal, CSV elsewhere.",
+        "explain": "Say why a fact holds: a proof of least height, first the facts that it rests on.",
         "whatif": "Print what changes would do; nothing is kept.",
         "verify": "Compare a store with a run from scratch. Exit code 0: equal, 3: not, 1: a file is damaged.",
         "history": "Print the epochs of a store, one line each.",
@@ -114,6 +116,8 @@ def _store_parser(command: str) -> _Parser:
         add("--epoch", metavar="N", type=_number, help="ask an earlier epoch")
         add("--drop", action="store_true", help="keep the answers of a relation on demand no longer")
         add("-F", "--facts", metavar="DIR", help="of a program: where R.facts are read (default: here)")
+    if command == "explain":
+        _add_explain(add)
     if command == "init":
         add("-F", "--facts", metavar="DIR", help="where R.facts are read (default: here, those that are there)")
         add("--demand", metavar="RELATION", action="append", default=[],
@@ -138,6 +142,17 @@ def _store_parser(command: str) -> _Parser:
     if command == "vacuum":
         add("--keep", metavar="N", type=_positive, default=1, help="how many epochs stay (default: 1, the current)")
     return parser
+
+
+def _add_explain(add: Callable[..., object]) -> None:
+    add("fact", metavar="FACT", help='such as \'reach("a", "c")\'')
+    add("--all", metavar="N", type=_positive, help="up to N ways to derive the fact (default: 1)")
+    add("--depth", metavar="N", type=_positive, help="tell N levels (default: all)")
+    add("--epoch", metavar="N", type=_number, help="ask an earlier epoch")
+    add("--check", action="store_true", help="have the proof replayed by a checker that knows the rules alone")
+    add("--json", action="store_true", help="print the document that the other forms are made of")
+    add("--dot", action="store_true", help="print a graph for Graphviz")
+    add("--html", metavar="FILE", type=Path, help="write a page that holds all it needs")
 
 
 def _share(text: str) -> float | str:

@@ -11,7 +11,7 @@ from sempre.cli.terminal import show_warnings
 
 def check(options: argparse.Namespace) -> int:
     """Print the strata of a program without errors; raises with all errors of one that has some."""
-    from sempre.explain import decisions, modules, plans
+    from sempre.explain.plan_text import decisions, modules, plans
     from sempre.modules.find import modularize
 
     checked = load_program(options.program).checked

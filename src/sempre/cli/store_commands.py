@@ -74,7 +74,7 @@ def _with_present_inputs(checked: CheckedProgram) -> CheckedProgram:
 
 def apply(options: argparse.Namespace) -> int:
     """Apply changes, each epoch durable before it is announced."""
-    with _opened(options) as database:
+    with opened(options) as database:
         epochs = [epoch for path in options.changes for epoch in read_changes(database.program.checked, path)]
         for epoch in epochs:
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
@@ -86,7 +86,7 @@ def whatif(options: argparse.Namespace) -> int:
     """Apply changes to a copy that is forgotten."""
     from sempre.api.stores import detached
 
-    with _opened(options) as database:
+    with opened(options) as database:
         detached(database)
         epochs = [epoch for path in options.changes for epoch in read_changes(database.program.checked, path)]
         for epoch in epochs:
@@ -117,7 +117,7 @@ def query(options: argparse.Namespace) -> int:
         return 0
     if options.facts is not None:
         raise UsageError("-F is for questions to a program\nhint: a store has its facts")
-    with _opened(options) as database:
+    with opened(options) as database:
         if options.drop:
             print(summary(database.epoch, database.release(options.query)))
         else:
@@ -171,7 +171,7 @@ def verify(options: argparse.Namespace) -> int:
     from sempre.api.stores import check_files, first_difference, repair
 
     check_files(options.store)
-    with _opened(options) as database:
+    with opened(options) as database:
         found = database.verify()
         looked = f"{found.relations:,} relations, {found.facts:,} facts, {found.counters:,} counters"
         if found.ok:
@@ -237,7 +237,7 @@ def migrate(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _opened(options: argparse.Namespace) -> Iterator[Database]:
+def opened(options: argparse.Namespace) -> Iterator[Database]:
     """The database in the store, at the epoch that was asked for."""
     from sempre.api import Database
 

@@ -12,6 +12,7 @@ import pytest
 
 import sempre
 from sempre.active.active_engine import TIMELINE
+from sempre.active.history import FactHistory
 from sempre.diagnostics import DataError, ProgramError, StateError
 from tests.inside import active_of, session_of
 
@@ -93,6 +94,7 @@ def test_a_fact_has_a_history(db: sempre.Database) -> None:
         "sick(2) holds\ncycle 1: added\n  sick(y) :- sick(x), link(x, y).  (2 instances)"
     )
     history = db.explain("link(1, 2)")
+    assert isinstance(history, FactHistory)
     assert [(event.cycle, event.added) for event in history.events] == [(0, True), (1, False)]
     assert history.events[1].causes[0].deletes
     assert str(db.explain("sick(9)")) == "sick(9) does not hold\nno cycle added it"

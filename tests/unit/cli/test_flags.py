@@ -20,6 +20,7 @@ RUNS: dict[str, list[str]] = {
     "init": ["new", "p.dl"],
     "apply": ["store", "c.changes"],
     "query": ["store", "p(X, Y)"],
+    "explain": ["store", 'p("a", "b")'],
     "whatif": ["store", "c.changes"],
     "verify": ["store"],
     "history": ["store"],

@@ -9,7 +9,7 @@ import pytest
 
 import sempre
 from sempre.api.options import Options, usable_modules
-from sempre.explain import decisions
+from sempre.explain.plan_text import decisions
 from sempre.limits import DEFAULTS
 from sempre.maintain.decide import (
     MODULAR,

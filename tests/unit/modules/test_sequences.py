@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import sempre
-from sempre import explain
 from sempre.analysis.model import Kind
+from sempre.explain import plan_text as explain
 from sempre.modules.find import Modular, modularize
 from sempre.plan.ops import Neighbors
 

@@ -1,0 +1,150 @@
+"""Explanations of a database: why a fact holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sempre.analysis.model import Relation
+from sempre.api.questions import ask, question
+from sempre.diagnostics import DataError, Diagnostic, StateError
+from sempre.engine import Snapshot
+from sempre.explain.checker import check_proof
+from sempre.explain.document import ProofDocument
+from sempre.explain.drawing import proof_dot
+from sempre.explain.inquiries import Codes, EvidenceState
+from sempre.explain.narrate import Narrator
+from sempre.explain.page import document_page
+from sempre.explain.prover import Prover
+from sempre.explain.tree import proof_tree
+from sempre.ingest import encode_rows
+from sempre.kernel.select import Selection
+from sempre.lang.syntax import Atom
+from sempre.plan.backend import DRIVER
+from sempre.query import constant
+from sempre.rewrites.equivalences import close_equivalences
+
+if TYPE_CHECKING:
+    from sempre.api.database import Database
+    from sempre.kernel.trace import Trace
+
+
+class Proof:
+    """Why a fact holds. `str()` is the tree that the command prints."""
+
+    def __init__(self, database: Database, snapshot: Snapshot, document: ProofDocument) -> None:
+        self._database, self._snapshot = database, snapshot
+        self.document = document
+
+    @property
+    def height(self) -> int:
+        """The round of its stratum in which the fact is found."""
+        return self.document.height
+
+    @property
+    def base(self) -> list[str]:
+        """The explicit facts that it rests on."""
+        return [self.document.nodes[at].text for at in self.document.base]
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole proof as JSON has it."""
+        return self.document.to_json()
+
+    def to_dot(self) -> str:
+        """A graph for Graphviz."""
+        return proof_dot(self.document)
+
+    def to_html(self) -> str:
+        """A page that holds all it needs."""
+        return document_page(self.to_json(), str(self))
+
+    def check(self) -> list[str]:
+        """What a checker that knows nothing of the engine finds wrong: nothing."""
+        document = json.loads(json.dumps(self.to_json()))
+        return check_proof(document, self._database.program.checked, SnapshotFacts(self._database, self._snapshot))
+
+    def __str__(self) -> str:
+        return proof_tree(self.document)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Proof of {self.document.nodes[self.document.root].text}: height {self.height}, {len(self.base)} facts>"
+        )
+
+
+class SnapshotFacts:
+    """The facts of one state as plain values, for the checker."""
+
+    def __init__(self, database: Database, snapshot: Snapshot) -> None:
+        self._database, self._snapshot = database, snapshot
+        self._versions: dict[tuple[str, bool], Trace] = {}
+
+    def rows(self, relation: str, given: Mapping[int, Any]) -> Iterable[tuple[Any, ...]]:
+        return self._found(relation, given, explicit=False)
+
+    def explicit_rows(self, relation: str, given: Mapping[int, Any]) -> Iterable[tuple[Any, ...]]:
+        return self._found(relation, given, explicit=True)
+
+    def _found(self, name: str, given: Mapping[int, Any], explicit: bool) -> Iterable[tuple[Any, ...]]:
+        database, snapshot = self._database, self._snapshot
+        relation = database.program.relations[name]
+        if (name, explicit) not in self._versions:
+            version = snapshot.explicit[name] if explicit else database._version(name, snapshot)
+            self._versions[name, explicit] = in_driver(database, name, version)
+        encode = database._encode_constants
+        values = tuple((column, encode(relation, column, value)) for column, value in given.items())
+        rows = Selection(values).of(self._versions[name, explicit].rows())
+        return database._decoder.tuples(relation, rows.columns(), len(rows))
+
+
+def in_driver(database: Database, name: str, version: Any) -> Trace:
+    """A version of a relation in this process."""
+    if version.place == DRIVER:
+        return version  # type: ignore[no-any-return]
+    rows, backend = version.rows(), database._backend
+    return backend.version(backend.receive(name, rows.columns(), len(rows)))
+
+
+def evidence(database: Database, snapshot: Snapshot) -> EvidenceState:
+    """A state of a database, for explanations."""
+    return EvidenceState(
+        close_equivalences(database.program.checked),
+        database._backend,
+        lambda name: in_driver(database, name, database._version(name, snapshot)),
+        lambda name: in_driver(database, name, snapshot.explicit[name]),
+        database._values_to_ask(),
+    )
+
+
+def asked_fact(database: Database, text: str) -> tuple[Atom, Relation, tuple[Any, ...]]:
+    """The fact in a text."""
+    atom, relation = question(database.program, text)
+    try:
+        return atom, relation, tuple(constant(arg) for arg in atom.args)
+    except DataError:
+        message = f"`{text}` has variables, and only a fact can be explained"
+        hint = f"Ask for the facts first: `query '{text}'`."
+        raise DataError(Diagnostic("E640", message, atom.span, hint=hint)) from None
+
+
+def why(database: Database, text: str, *, depth: int | None = None, further: int = 0) -> Proof:
+    """A proof of least height of a fact that holds."""
+    database._stratified("a proof")
+    atom, relation, row = asked_fact(database, text)
+    database._materialized()
+    ask(database, atom, relation)
+    snapshot = database._engine.snapshot
+    state = evidence(database, snapshot)
+    columns, _ = encode_rows(relation, [row], state.values, database.program.checked.types)
+    codes: Codes = tuple(int(column[0]) for column in columns)
+    prover = Prover(state)
+    narrator = Narrator(prover, snapshot.epoch)
+    try:
+        if codes not in prover.bench.present(relation.name, [codes]):
+            hint = f"`sempre explain STORE '{text}' --not`, or `db.explain(..., absent=True)`, says why."
+            raise StateError(Diagnostic("E641", f"`{text}` does not hold", hint=hint))
+        return Proof(database, snapshot, narrator.why((relation.name, codes), depth, further))
+    finally:
+        narrator.close()
+        prover.close()

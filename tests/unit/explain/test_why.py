@@ -1,0 +1,145 @@
+"""Why a fact holds: from Python and from the command line, in all forms; and what the checker refuses."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sempre
+from sempre.api.explanations import Proof, SnapshotFacts
+from sempre.cli import main
+from sempre.explain.checker import check_proof
+
+REACH = """
+.decl edge(x: symbol, y: symbol)
+.input edge
+.decl banned(x: symbol)
+.decl reach(x: symbol, y: symbol)
+//! there is an edge from {x} to {y}
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), edge(y, z), !banned(y).
+.output reach
+"""
+EDGES = [("a", "b"), ("b", "c"), ("c", "d")]
+
+
+@pytest.fixture
+def db() -> sempre.Database:
+    database = sempre.Database(REACH)
+    database.apply(insert={"edge": EDGES})
+    return database
+
+
+def explain(db: sempre.Database, fact: str, **options: Any) -> Proof:
+    found = db.explain(fact, **options)
+    assert isinstance(found, Proof)
+    assert options or found.check() == []
+    return found
+
+
+def test_a_proof_has_a_short_answer_and_a_tree(db: sempre.Database) -> None:
+    proof = explain(db, 'reach("a", "c")')
+    assert proof.base == ['edge("b", "c")', 'edge("a", "b")']
+    assert str(proof).splitlines() == [
+        'reach("a", "c") holds because of 2 facts:',
+        '  edge("b", "c")',
+        '  edge("a", "b")',
+        "",
+        'reach("a", "c")  by <program>:8:1: reach(x, z) :- reach(x, y), edge(y, z), !banned(y).',
+        '├─ reach("a", "b")  there is an edge from a to b  (<program>:7:1)',
+        '│  └─ edge("a", "b")',
+        '├─ edge("b", "c")',
+        '└─ no banned("b")',
+    ]
+
+
+def test_a_proof_is_cut_at_a_depth(db: sempre.Database) -> None:
+    assert 'reach("a", "b")  (deeper)' in str(explain(db, 'reach("a", "c")', depth=1)) or (
+        len(explain(db, 'reach("a", "d")', depth=1).document.nodes) < len(explain(db, 'reach("a", "d")').document.nodes)
+    )
+
+
+def test_further_proofs_come_with_their_number(db: sempre.Database) -> None:
+    db.apply(insert={"edge": [("a", "c")]})
+    proof = explain(db, 'reach("a", "d")', further=2)
+    assert proof.document.instances == 1
+    db.apply(insert={"edge": [("b", "d")]})
+    assert "2 instances in all; 1 further:" in str(explain(db, 'reach("a", "d")', further=2))
+
+
+def test_heights_are_least_where_a_long_rule_is_met_first() -> None:
+    db = sempre.Database(
+        """
+        .decl start(x: number) .decl next(x: number, y: number) .decl all(x: number, a: number, b: number, c: number)
+        .decl p(x: number)
+        p(x) :- start(x).
+        p(y) :- p(x), next(x, y).
+        p(x) :- all(x, a, b, c), p(a), p(b), p(c).
+        start(1). start(10). next(1, 2). next(2, 3). next(3, 4). all(100, 2, 3, 4). next(10, 11). next(11, 12).
+        next(12, 100).
+        """
+    )
+    assert explain(db, "p(100)").height == 4
+
+
+def test_what_is_no_fact_is_refused(db: sempre.Database) -> None:
+    with pytest.raises(sempre.DataError, match="E640"):
+        db.explain('reach("a", X)')
+    with pytest.raises(sempre.StateError, match="E641"):
+        db.explain('reach("d", "a")')
+
+
+DEFECTS = {
+    "another rule": lambda d: d["nodes"][0].update(rule=next(int(r) for r in d["rules"] if int(r) != d["nodes"][0]["rule"])),
+    "another value": lambda d: d["nodes"][0]["values"].__setitem__(0, "d"),
+    "a premise left out": lambda d: d["nodes"][0]["premises"].pop(0),
+    "another premise": lambda d: d["nodes"][0]["premises"][0].update(node=len(d["nodes"]) - 1),
+    "it rests on itself": lambda d: d["nodes"][0]["premises"][0].update(node=0),
+    "an invented fact": lambda d: d["nodes"][-1].update(values=["x", "y"]),
+    "a height": lambda d: d["nodes"][0].update(height=7),
+    "another rule's text": lambda d: d["rules"][str(d["nodes"][0]["rule"])].update(text="reach(x, z) :- edge(x, z)."),
+    "another fact": lambda d: d.update(fact='reach("a", "a")'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_the_checker_finds_a_planted_defect(db: sempre.Database, name: str) -> None:
+    document = copy.deepcopy(explain(db, 'reach("a", "d")').to_json())
+    facts = SnapshotFacts(db, db._engine.snapshot)  # type: ignore[arg-type]
+    assert check_proof(document, db.program.checked, facts) == []
+    DEFECTS[name](document)
+    assert check_proof(document, db.program.checked, facts) != []
+
+
+def test_the_checker_finds_what_a_negation_forbids(db: sempre.Database) -> None:
+    document = explain(db, 'reach("a", "c")').to_json()
+    db.apply(insert={"banned": [("b",)]})
+    facts = SnapshotFacts(db, db._engine.snapshot)  # type: ignore[arg-type]
+    assert check_proof(document, db.program.checked, facts) != []
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reach.dl").write_text(REACH)
+    Path("edge.facts").write_text("".join(f"{x}\t{y}\n" for x, y in EDGES))
+    assert main(["init", "store", "reach.dl"]) == 0
+    capsys.readouterr()
+    assert main(["explain", "store", 'reach("a", "d")']) == 0
+    assert "holds because of 3 facts" in capsys.readouterr().out
+    assert main(["explain", "store", 'reach("a", "d")', "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["height"] == 3
+    assert main(["explain", "store", 'reach("a", "d")', "--check"]) == 0
+    assert capsys.readouterr().out == "ok: 6 facts, height 3, each follows by its rule\n"
+    assert main(["explain", "store", 'reach("a", "d")', "--dot"]) == 0
+    assert capsys.readouterr().out.startswith("digraph proof {")
+    assert main(["explain", "store", 'reach("a", "d")', "--html", "proof.html"]) == 0
+    page = Path("proof.html").read_text()
+    assert "http" not in page
+    assert main(["explain", "store", 'reach("a", "d")', "--dot", "--json"]) == 2
+    assert main(["explain", "store", 'reach("d", "a")']) == 1
+    assert "E641" in capsys.readouterr().err
