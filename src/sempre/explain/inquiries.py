@@ -237,8 +237,7 @@ class Bench:
         pivot: Pivot | None = None
         asked: Any = None
         if question.given:
-            rows = self.rows(name, given) if isinstance(given, list | tuple) else given
-            assert rows is not None
+            rows: Any = self.rows(name, given) if isinstance(given, list | tuple) else given
             asked = self.backend.version(rows)
             sizes[name], pivot = asked, Pivot(0)
         plan = self.plans.full(rule, sizes) if pivot is None else self.plans.delta(rule, pivot, sizes)
@@ -247,7 +246,7 @@ class Bench:
                 views[read, how] = self.backend.view(asked.indexed(orders))
             else:
                 views[read, how] = self.backend.view(self._fitted(read, orders))
-        found: RowSet = self.backend.derive(rule.relation, [plan], views, self.backend.empty(rule.relation))  # type: ignore[list-item, arg-type]
+        found: RowSet = self.backend.derive(rule.relation, [plan], views, self.backend.empty(rule.relation))  # type: ignore[list-item]
         return found
 
     def _fitted(self, name: str, orders: Iterable[tuple[int, ...]]) -> Trace:
