@@ -10,9 +10,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,6 +30,14 @@ CONF = {
     "spark.ui.enabled": "false",
 }
 START_SECONDS = 180
+# What differs on Connect is how frames, errors and batches cross, so that a sample of everything else runs there.
+ONCE = pytest.mark.skipif(KIND == "connect", reason="it is the same on both: once is enough")
+ON_CONNECT = pytest.mark.skipif(KIND == "classic", reason="a JVM of its own, for what a server shows as well")
+
+
+def sample(cases: Iterable[Any], connect: int) -> list[Any]:
+    """All cases in a classic session, the first few of them on Connect."""
+    return list(cases)[: None if KIND == "classic" else connect]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

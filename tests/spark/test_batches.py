@@ -20,7 +20,7 @@ from sempre.limits import DEFAULTS, Limits
 from sempre.spark.batches import Batches
 from sempre.spark.operations import Columns, StreamReader
 from tests.inside import cluster_of, engine_of
-from tests.spark.conftest import KIND
+from tests.spark.conftest import KIND, ONCE, sample
 from tests.spark.test_staying import symbols_in_driver
 from tests.spark.test_streams import REACH, SCHEMA, Source, pairs, progress_of, run
 
@@ -110,10 +110,11 @@ def rows_of(table: Any) -> list[Any]:
 
 # Two rows are many: a batch is written, and read from files.
 IN_FILES = Limits(driver_rows=2)
-CASES = [("", False, 1), ("bigint", True, 2), ("string", False, 3), ("date", False, 4), ("timestamp", True, 5)]
+CASES = [("string", False, 3), ("", False, 1), ("timestamp", True, 5)]
+MORE_CASES = [pytest.param(*case, marks=pytest.mark.slow) for case in (("bigint", True, 2), ("date", False, 4))]
 
 
-@pytest.mark.parametrize(("kind", "in_files", "seed"), CASES if KIND == "classic" else CASES[2:3])
+@pytest.mark.parametrize(("kind", "in_files", "seed"), sample([*CASES, *MORE_CASES], connect=1))
 def test_the_same_batches_make_the_same_epochs(spark: Any, kind: str, in_files: bool, seed: int) -> None:
     """Compared with the driver and with a loop over the operations, after every batch."""
     rng = random.Random(seed)
@@ -186,7 +187,7 @@ def outcomes(both: list[Follower], df: Any) -> list[Any]:
     return [*found, both[1].outcome(df)]
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", sample(reversed(BAD), connect=3))
 def test_what_is_wrong_is_said_in_the_same_words(spark: Any, both: list[Follower], name: str) -> None:
     df = spark.createDataFrame([GOOD, *BAD[name]], f"{FIELDS}, at bigint")
     here, there, written = outcomes(both, df)
@@ -196,7 +197,7 @@ def test_what_is_wrong_is_said_in_the_same_words(spark: Any, both: list[Follower
     assert [follower.db.epoch for follower in both] == [0, 0]
 
 
-@pytest.mark.parametrize("column", ["y", "operation", "relation"])
+@pytest.mark.parametrize("column", sample(["y", "operation", "relation"], connect=1))
 def test_bytes_that_are_no_text(spark: Any, both: list[Follower], column: str) -> None:
     df = spark.createDataFrame([GOOD], f"{FIELDS}, at bigint")
     df = df.selectExpr(*(f"cast(X'ff' as string) {name}" if name == column else name for name in df.columns))
@@ -219,7 +220,7 @@ def reach_batch(spark: Any, start: int, stop: int, sign: str = "+") -> Any:
     )
 
 
-@pytest.mark.parametrize("in_files", [False, True])
+@pytest.mark.parametrize("in_files", sample([True, False], connect=1))
 def test_rows_stay_on_the_cluster_and_nothing_else_does(spark: Any, in_files: bool) -> None:
     limits = IN_FILES if in_files else DEFAULTS
     with sempre.Database(FLAT, spark=spark, place="cluster", limits=limits) as db:
@@ -251,6 +252,7 @@ def persisted(spark: Any) -> bool:
     return bool(spark.sparkContext._jsc.getPersistentRDDs())
 
 
+@ONCE
 def test_a_batch_that_fails_leaves_nothing(spark: Any) -> None:
     with sempre.Database(FLAT, spark=spark, place="cluster", limits=IN_FILES) as db:
         follower = Follower(db, reach_batch(spark, 0, 1).schema)
@@ -285,6 +287,7 @@ def test_a_batch_is_computed_twice_at_most(spark: Any) -> None:
         assert counts[1] - counts[0] == 40
 
 
+@ONCE
 def test_auto_takes_small_batches_into_the_driver_by_one_job(spark: Any) -> None:
     with sempre.Database(FLAT, spark=spark, memory="1g") as db:
         follower = Follower(db, reach_batch(spark, 0, 1).schema)
@@ -295,7 +298,8 @@ def test_auto_takes_small_batches_into_the_driver_by_one_job(spark: Any) -> None
         assert cluster_of(db).scratch.paths() == []
 
 
-@pytest.mark.parametrize("in_files", [False, True])
+@ONCE
+@pytest.mark.parametrize("in_files", sample([True, False], connect=1))
 def test_auto_leaves_on_the_cluster_what_is_there_or_does_not_fit(spark: Any, in_files: bool) -> None:
     limits = IN_FILES if in_files else DEFAULTS
     with sempre.Database(REACH, spark=spark, memory=1400, limits=limits) as db:
@@ -316,7 +320,7 @@ def test_auto_leaves_on_the_cluster_what_is_there_or_does_not_fit(spark: Any, in
         assert db.verify().ok
 
 
-@pytest.mark.parametrize("options", [{"place": "cluster"}, {"memory": 40}], ids=["cluster", "auto"])
+@pytest.mark.parametrize("options", sample([{"place": "cluster"}, {"memory": 40}], connect=1))
 def test_a_stream_on_the_cluster(spark: Any, tmp_path: Path, options: dict[str, Any]) -> None:
     """Real batches, with a feed; once, and again for a new database, which finds the feed as it would make it."""
     source = Source(spark, tmp_path / "source")
@@ -387,6 +391,7 @@ def test_a_stream_with_a_state_of_its_own(spark: Any, tmp_path: Path) -> None:
         assert (sizes, db.epoch) == ([3, 1, 1], 3), "a batch that came again was passed over"
 
 
+@ONCE
 def test_a_store_on_the_cluster_has_every_batch_once(spark: Any, tmp_path: Path) -> None:
     source = Source(spark, tmp_path / "source")
     source.edges("+", "ab", "bc")

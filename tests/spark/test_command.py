@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.conftest import KIND
+from tests.spark.conftest import KIND, ON_CONNECT
 
 REACH = """\
 .decl edge(x: symbol, y: symbol)
@@ -56,6 +56,7 @@ def test_facts_in_results_out(folder: Path, where: list[str]) -> None:
     assert report["epochs"][0]["sources"] == {"edge": [{"source": "edge.facts", "rows": 2}]}
 
 
+@ON_CONNECT
 def test_tables_in_results_and_changes_out(folder: Path, where: list[str]) -> None:
     pq.write_table(pa.table({"src": ["a", "b"], "dst": ["b", "c"]}), folder / "edge.parquet")
     program = REACH.replace(".input edge", '.input edge(IO=parquet, columns="0:1")')
@@ -156,7 +157,7 @@ def test_a_session_that_does_not_start(folder: Path, options: list[str], message
 @pytest.mark.skipif(KIND == "connect", reason="a process of its own either way")
 @pytest.mark.parametrize(
     ("number", "early"),
-    [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGINT, True)],
+    [(signal.SIGTERM, False), pytest.param(signal.SIGTERM, True, marks=pytest.mark.slow), (signal.SIGINT, True)],
     ids=["terminated", "terminated early", "interrupted early"],
 )
 def test_a_run_that_is_ended_tidies_up(folder: Path, where: list[str], number: signal.Signals, early: bool) -> None:

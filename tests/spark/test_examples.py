@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from tests.spark.conftest import ONCE
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -51,6 +53,7 @@ def can_read(member: Pairs, within: Pairs, grant: Pairs, blocked: Pairs) -> Pair
     return found - blocked
 
 
+@ONCE
 def test_the_demo_is_right_after_every_day(demo: tuple[Path, str]) -> None:
     folder, _ = demo
     names = ("member", "within", "grant", "blocked")
@@ -74,6 +77,7 @@ def test_the_demo_is_right_after_every_day(demo: tuple[Path, str]) -> None:
     assert pairs(folder / "out" / "can_read.parquet") == state
 
 
+@ONCE
 def test_the_demo_shows_what_changed_and_why_it_was_fast(demo: tuple[Path, str]) -> None:
     _, output = demo
     for text in ("The largest teams", "everyone", "three grants are revoked", "no Spark job ran", "may no longer read"):

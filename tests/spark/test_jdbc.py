@@ -14,7 +14,7 @@ from sempre.diagnostics import DataError
 from sempre.spark.sinks import Sinks
 from sempre.spark.sources import read_inputs
 from tests.inside import table_in
-from tests.spark.conftest import free_port
+from tests.spark.conftest import ONCE, free_port
 from tests.spark.databases import Service, derby, postgres, postgres_home
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def db_row(db: sempre.Database) -> tuple[Any, ...]:
     return next(row for row in db["staff"] if row[0] == "żaneta")
 
 
+@ONCE
 @pytest.mark.usefixtures("staff")
 def test_a_query_is_a_source_too(spark: SparkSession, service: Service) -> None:
     query = r"select \"name\" as x from staff where \"age\" > 40"  # X to Derby
@@ -110,6 +111,7 @@ def test_a_table_that_is_not_there(spark: SparkSession, service: Service) -> Non
         read_inputs(spark, program.checked, ".")
 
 
+@ONCE
 def test_a_database_that_is_not_there(spark: SparkSession, service: Service) -> None:
     port = free_port()
     url = f"jdbc:postgresql://127.0.0.1:{port}/x" if "postgresql" in service.url else "jdbc:derby:/no/such/place"
@@ -118,6 +120,7 @@ def test_a_database_that_is_not_there(spark: SparkSession, service: Service) -> 
         read_inputs(spark, program.checked, ".")
 
 
+@ONCE
 def test_a_driver_that_is_not_there(spark: SparkSession) -> None:
     program = sempre.Program('.decl r(x: symbol)\n.input r(IO=jdbc, url="jdbc:nosuch:x")\n')
     with pytest.raises(DataError, match=r"E506[^$]*No suitable driver"):

@@ -17,6 +17,7 @@ from sempre.files.columns import empty_table, table_of
 from sempre.lang.parser import parse
 from sempre.spark.feed import Feed
 from sempre.spark.operations import Columns, StreamReader, last_operations
+from tests.spark.conftest import ONCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,6 +78,7 @@ def test_a_stream_without_operations_inserts(checked: CheckedProgram, spark: Spa
     assert read(checked, df.filter("note = 2"), relation="edge") == {}
 
 
+@ONCE
 def test_columns_of_other_names(checked: CheckedProgram, spark: SparkSession) -> None:
     df = spark.sql("select 'edge' rel, '+' op, timestamp'2020-01-01 00:00:00' ts, 'a' x, 'b' y")
     df = df.union(spark.sql("select 'edge', '-', timestamp'2019-01-01 00:00:00', 'a', 'b'"))
@@ -103,6 +105,7 @@ def test_rows_that_are_wrong(checked: CheckedProgram, spark: SparkSession, row: 
         read(checked, df)
 
 
+@ONCE
 def test_the_last_operation_on_a_fact_wins() -> None:
     """Compared with a loop over the operations in their order."""
     rng = np.random.default_rng(7)
@@ -129,6 +132,7 @@ class Edges:
         self.removed: dict[str, pa.Table] = nothing
 
 
+@ONCE
 def test_a_feed_has_every_epoch_once(checked: CheckedProgram, tmp_path: Path) -> None:
     feed = Feed.at(tmp_path / "deep" / "feed", checked)
     feed.write(1, ("s", 0), Edges(checked, "ab"))
@@ -145,6 +149,7 @@ def test_a_feed_has_every_epoch_once(checked: CheckedProgram, tmp_path: Path) ->
             feed.write(1, batch, Edges(checked, *pairs))
 
 
+@ONCE
 def test_a_feed_that_cannot_be_written(checked: CheckedProgram, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot write"):

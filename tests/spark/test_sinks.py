@@ -11,6 +11,7 @@ import pytest
 import sempre
 from sempre.diagnostics import DataError
 from sempre.spark.sinks import Sinks
+from tests.spark.conftest import ONCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,6 +105,7 @@ def test_text_goes_through_spark_only_where_nothing_else_reaches(spark: SparkSes
     assert [row[0] for row in rows(spark.read.text(str(tmp_path / "out.csv")))] == ["a\t1970-01-01"]
 
 
+@ONCE
 def test_what_cannot_be_written(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     db = database(spark, 'IO=parquet, filename="file/out"')

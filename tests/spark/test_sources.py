@@ -25,6 +25,7 @@ from sempre.spark.cluster.tables import unsealed
 from sempre.spark.residency import Residency
 from sempre.spark.sources import read_inputs
 from tests.inside import table_in
+from tests.spark.conftest import ONCE, sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,33 +82,36 @@ def both(spark: SparkSession, program: CheckedProgram, folder: Path) -> Any:
 
 @pytest.mark.parametrize(
     ("columns", "options", "text"),
-    [
-        ("x: symbol, y: symbol", "", "a\tb\nc\td\n"),
-        ("x: symbol, y: symbol", "", "a\tb\r\nc\t d "),
-        ("x: symbol, y: symbol", "", "\ufeffa\tb\n"),
-        ("x: symbol, y: symbol", "", 'a"\tż🦉\n"\t\n'),
-        ("x: symbol, y: symbol", "", "a\tb\n\nc\td\n"),
-        ("x: symbol, y: symbol", "", "a\n"),
-        ("x: symbol, y: symbol", "", b"a\tb\nc\t\xff\n"),
-        ("x: symbol", "", "a\n\nb\n"),
-        ("x: symbol, y: symbol", 'delimiter="||"', "a|b||c\nd||\n"),
-        ("x: symbol, y: symbol", 'delimiter="."', "a.b\n"),
-        ("x: symbol, y: symbol", "rfc4180=true", 'a,"b,\n""c"\n'),
-        ("x: symbol, y: symbol", "rfc4180=true, headers=true", "y,x\na,b\n"),
-        ("x: symbol, y: symbol", "rfc4180=true, headers=true", "Y,z\na,b\n"),
-        ("x: symbol, y: symbol", "headers=true, extra=ignore", "Y\tz\tX\na\tb\tc\n"),
-        ("x: symbol, y: symbol", 'headers=true, columns="1:0"', "p\tq\na\tb\n"),
-        ("x: symbol, y: symbol", 'columns="2:0"', "a\tb\tc\nd\te\tf\tg\n"),
-        ("x: symbol, y: symbol", 'columns="2:0"', "a\tb\n"),
-        (KINDS, "", "-9223372036854775808\t18446744073709551615\t1e-3\tx\n0\t007\t-.5\t\n"),
-        (KINDS, "", "+5\t0x1f\tinf\tx\n0b11\t1\tnan\ty\n"),
-        (KINDS, "", "9223372036854775808\t1\t1\tx\n"),
-        (KINDS, "", "1\t18446744073709551616\t1\tx\n1\t-1\t1\tx\n"),
-        (KINDS, "", "1.5\t1\t1\tx\n 1\t1\t1\tx\n1\t1\t1d\tx\n"),
-        ("x: List, y: number", "", "[1, [2,nil]]\t3\nnil\t4\n"),
-        ("", "", "()\n"),
-        ("x: number", "", ""),
-    ],
+    sample(
+        [
+            ("x: symbol, y: symbol", "", "a\tb\nc\td\n"),
+            ("x: symbol, y: symbol", "", "a\tb\r\nc\t d "),
+            ("x: symbol, y: symbol", "", "\ufeffa\tb\n"),
+            ("x: symbol, y: symbol", "", 'a"\tż🦉\n"\t\n'),
+            ("x: symbol, y: symbol", "", "a\tb\n\nc\td\n"),
+            ("x: symbol, y: symbol", "", "a\n"),
+            ("x: symbol, y: symbol", "", b"a\tb\nc\t\xff\n"),
+            ("x: symbol", "", "a\n\nb\n"),
+            ("x: symbol, y: symbol", 'delimiter="||"', "a|b||c\nd||\n"),
+            ("x: symbol, y: symbol", 'delimiter="."', "a.b\n"),
+            ("x: symbol, y: symbol", "rfc4180=true", 'a,"b,\n""c"\n'),
+            ("x: symbol, y: symbol", "rfc4180=true, headers=true", "y,x\na,b\n"),
+            ("x: symbol, y: symbol", "rfc4180=true, headers=true", "Y,z\na,b\n"),
+            ("x: symbol, y: symbol", "headers=true, extra=ignore", "Y\tz\tX\na\tb\tc\n"),
+            ("x: symbol, y: symbol", 'headers=true, columns="1:0"', "p\tq\na\tb\n"),
+            ("x: symbol, y: symbol", 'columns="2:0"', "a\tb\tc\nd\te\tf\tg\n"),
+            ("x: symbol, y: symbol", 'columns="2:0"', "a\tb\n"),
+            (KINDS, "", "-9223372036854775808\t18446744073709551615\t1e-3\tx\n0\t007\t-.5\t\n"),
+            (KINDS, "", "+5\t0x1f\tinf\tx\n0b11\t1\tnan\ty\n"),
+            (KINDS, "", "9223372036854775808\t1\t1\tx\n"),
+            (KINDS, "", "1\t18446744073709551616\t1\tx\n1\t-1\t1\tx\n"),
+            (KINDS, "", "1.5\t1\t1\tx\n 1\t1\t1\tx\n1\t1\t1d\tx\n"),
+            ("x: List, y: number", "", "[1, [2,nil]]\t3\nnil\t4\n"),
+            ("", "", "()\n"),
+            ("x: number", "", ""),
+        ],
+        connect=6,
+    ),
 )
 def test_text_is_read_as_without_spark(
     spark: SparkSession, tmp_path: Path, columns: str, options: str, text: str
@@ -118,19 +122,22 @@ def test_text_is_read_as_without_spark(
 
 @pytest.mark.parametrize(
     ("options", "text"),
-    [
-        ("", '[[1, "a"], [2, "b"]]'),
-        ("", '[{"y": "a", "x": 1}]'),
-        ("", '[[1, "a"'),
-        ("format=lines", '{"x": 1, "y": "a"}\n{"y": "b", "x": 2}\n'),
-        ("format=lines", '{"x": 1, "y": "a"}\n{"y": "b"}\n'),
-        ("format=lines", '{"x": 1.5, "y": "a"}\n{"x": 2, "y": "a"}\n'),
-        ("format=lines", '{"x": 1, "y": "a", "z": 1}\n'),
-        ("format=lines", '{"X": 1, "y": "a"}\n\n{"x": 2, "Y": "b"}\n'),
-        ("format=lines", '[1, "a"]\n{"x": 2, "y": "b"}\n'),
-        ("format=lines, extra=ignore", '{"x": 1, "y": "a", "z": 1}\n{"x": 2, "y": "b"}\n'),
-        ("format=lines, nulls=drop", '{"x": null, "y": "a"}\n{"x": 2, "y": "b"}\n'),
-    ],
+    sample(
+        [
+            ("", '[[1, "a"], [2, "b"]]'),
+            ("", '[{"y": "a", "x": 1}]'),
+            ("", '[[1, "a"'),
+            ("format=lines", '{"x": 1, "y": "a"}\n{"y": "b", "x": 2}\n'),
+            ("format=lines", '{"x": 1, "y": "a"}\n{"y": "b"}\n'),
+            ("format=lines", '{"x": 1.5, "y": "a"}\n{"x": 2, "y": "a"}\n'),
+            ("format=lines", '{"x": 1, "y": "a", "z": 1}\n'),
+            ("format=lines", '{"X": 1, "y": "a"}\n\n{"x": 2, "Y": "b"}\n'),
+            ("format=lines", '[1, "a"]\n{"x": 2, "y": "b"}\n'),
+            ("format=lines, extra=ignore", '{"x": 1, "y": "a", "z": 1}\n{"x": 2, "y": "b"}\n'),
+            ("format=lines, nulls=drop", '{"x": null, "y": "a"}\n{"x": 2, "y": "b"}\n'),
+        ],
+        connect=3,
+    ),
 )
 def test_json_is_read_as_without_spark(spark: SparkSession, tmp_path: Path, options: str, text: str) -> None:
     (tmp_path / "r.json").write_text(text, "utf-8")
@@ -144,6 +151,7 @@ def test_a_bad_line_is_named_by_file_line_and_column(spark: SparkSession, tmp_pa
     assert f"{tmp_path}/r.facts:2:3" in str(caught.value)
 
 
+@ONCE
 def test_folders_globs_and_compressed_files(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "odd [name] {x}"
     (folder / "parts").mkdir(parents=True)
@@ -161,6 +169,7 @@ def test_folders_globs_and_compressed_files(spark: SparkSession, tmp_path: Path)
         assert outcome(partial(dict, tables)) == rows
 
 
+@ONCE
 def test_a_folder_may_be_a_url(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "r.facts").write_text("1\t2\n", "utf-8")
     assert outcome(lambda: read_inputs(spark, checked("x: number, y: number"), tmp_path.as_uri()).tables) == ["(1, 2)"]
@@ -176,6 +185,7 @@ def test_bad_files_of_a_folder_are_all_named(spark: SparkSession, tmp_path: Path
     assert [span.rpartition("/")[2] for span in spans] == ["one.facts:2:1", "two.facts:2:1"]
 
 
+@ONCE
 def test_lines_that_stay_are_numbered_from_block_to_block(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "parts dir").mkdir()
     bad = {3: "x\t1", 40_000: "1\ty", 40_001: "+7\t8", 49_999: "1"}
@@ -195,6 +205,7 @@ def test_lines_that_stay_are_numbered_from_block_to_block(spark: SparkSession, t
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
 
 
+@ONCE
 def test_files_that_spark_would_pass_over(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "_r.facts").write_text("a\tb\n", "utf-8")
     assert table_in(read_inputs(spark, checked(name="_r"), str(tmp_path)), "_r").num_rows == 1

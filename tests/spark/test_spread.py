@@ -11,7 +11,7 @@ import pytest
 
 import sempre
 from sempre.spark.cluster.spread import PIECE, Common, spread
-from tests.spark.conftest import KIND
+from tests.spark.conftest import KIND, ONCE
 from tests.spark.test_cluster import BY_ROUNDS, check_random, check_script
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def joined(spark: SparkSession, left: Sequence[Any], right: Sequence[Any], commo
     return left_df.join(right_df.hint("shuffle_hash"), on=keys).drop(PIECE)
 
 
+@ONCE
 @pytest.mark.parametrize(
     "commons",
     [
@@ -46,6 +47,7 @@ def test_every_two_rows_meet_once(spark: SparkSession, commons: tuple[Common, Co
     assert Counter(map(tuple, joined(spark, left, right, commons).collect())) == expected
 
 
+@ONCE
 def test_rows_of_a_common_key_are_in_several_tasks(spark: SparkSession) -> None:
     from pyspark.sql import functions as fn
 
@@ -76,7 +78,7 @@ def test_a_sample_finds_what_is_common(spark: SparkSession) -> None:
         assert (version.common(0), version.common(1)) == (frozenset(), {7})
 
 
-@pytest.mark.parametrize(("seed", "strategy"), [(11, "elastic"), (14, "dredc")])
+@pytest.mark.parametrize(("seed", "strategy"), [(14, "dredc"), pytest.param(11, "elastic", marks=pytest.mark.slow)])
 @pytest.mark.skipif(KIND == "connect", reason="a script is the sample on Connect")
 def test_random_programs_with_every_key_common(spark: SparkSession, seed: int, strategy: str) -> None:
     check_random(spark, seed, strategy, limits=SPREAD)

@@ -14,7 +14,7 @@ from sempre.files import write_changes, write_outputs
 from sempre.spark.sinks import Sinks
 from sempre.spark.sources import read_inputs
 from tests.inside import cluster_of
-from tests.spark.conftest import KIND
+from tests.spark.conftest import KIND, ONCE, sample
 from tests.spark.test_sources import outcome
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", sample(BAD, connect=1))
 def test_what_is_wrong_is_said_as_it_is_elsewhere(spark: SparkSession, tmp_path: Path, name: str) -> None:
     fill(spark, tmp_path)
     bad = BAD[name]
@@ -131,6 +131,7 @@ reach(x, z) :- reach(x, y), edge(y, z).
 """
 
 
+@ONCE
 def test_auto_leaves_on_the_cluster_what_the_budget_has_no_room_for(spark: SparkSession, tmp_path: Path) -> None:
     chain = spark.range(30).selectExpr("concat('n', id) as x", "concat('n', id + 1) as y")
     with sempre.Database(REACH, spark=spark, memory=1400) as db:

@@ -18,7 +18,7 @@ from tests.disks import FullDisk
 from tests.inside import engine_of
 from tests.property.programs import random_case
 from tests.property.test_stores import check_case
-from tests.spark.conftest import KIND
+from tests.spark.conftest import KIND, ONCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,6 +68,7 @@ def test_every_epoch_can_be_read_anywhere(spark: SparkSession, tmp_path: Path) -
     check_files(path)
 
 
+@ONCE
 def test_relations_move_between_places(spark: SparkSession, tmp_path: Path) -> None:
     """From the cluster to the driver, there and back, with a change each time."""
     path = tmp_path / "store"
@@ -94,6 +95,7 @@ def test_relations_move_between_places(spark: SparkSession, tmp_path: Path) -> N
     assert [bool(sets) for sets in tabled[2:]] == [False, True, False]
 
 
+@ONCE
 def test_other_modules_at_other_places(spark: SparkSession, tmp_path: Path) -> None:
     """What is not stored is evaluated where that is which it is evaluated from."""
     program = """
@@ -117,6 +119,7 @@ def test_other_modules_at_other_places(spark: SparkSession, tmp_path: Path) -> N
             assert db.verify().ok
 
 
+@ONCE
 def test_a_store_by_a_relative_path(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark and its tasks are elsewhere, and so may this process be later."""
     limits = Limits(driver_rows=1, fetched_rows=1)
@@ -133,6 +136,7 @@ def test_a_store_by_a_relative_path(spark: SparkSession, tmp_path: Path, monkeyp
     assert found[0][0] in found[1]
 
 
+@ONCE
 def test_what_does_not_change_is_not_stored_again(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "store"
     many = Limits(driver_rows=1)  # more than a few rows: few are one table, which is written anew
@@ -147,7 +151,10 @@ def test_what_does_not_change_is_not_stored_again(spark: SparkSession, tmp_path:
     assert tables[0] < tables[1] < tables[2]
 
 
-@pytest.mark.parametrize(("seed", "strategy"), [(3, "elastic"), (4, "dredc"), (9, "auto")])
+RARE = [pytest.param(*case, marks=pytest.mark.slow) for case in ((3, "elastic"), (4, "dredc"))]
+
+
+@pytest.mark.parametrize(("seed", "strategy"), [(9, "auto"), *RARE])
 @pytest.mark.skipif(KIND == "connect", reason="other tests here are the sample on Connect")
 def test_random_programs_opened_at_any_place(spark: SparkSession, tmp_path: Path, seed: int, strategy: str) -> None:
     rng = random.Random(seed)
@@ -155,6 +162,7 @@ def test_random_programs_opened_at_any_place(spark: SparkSession, tmp_path: Path
     check_case(random_case(rng), tmp_path, rng, (strategy,), places)
 
 
+@ONCE
 def test_a_vacuum_keeps_the_tables_of_the_epochs_it_keeps(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "store"
     with opened(path, spark) as db:
@@ -174,6 +182,7 @@ def test_a_vacuum_keeps_the_tables_of_the_epochs_it_keeps(spark: SparkSession, t
     check_files(path)
 
 
+@ONCE
 def test_damaged_tables_are_named(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "store"
     with opened(path, spark) as db:
@@ -194,6 +203,7 @@ def test_damaged_tables_are_named(spark: SparkSession, tmp_path: Path) -> None:
         opened(path, spark)
 
 
+@ONCE
 def test_no_room_at_any_step_of_a_commit(spark: SparkSession, tmp_path: Path) -> None:
     path, disk = tmp_path / "store", FullDisk(1 << 60)
     with opened(Store(path, disk), spark) as db:
@@ -230,6 +240,7 @@ def codes(db: sempre.Database, rows: list[tuple[str, str]]) -> tuple[list[Any], 
     return columns, len(rows)
 
 
+@ONCE
 def test_what_a_dead_writer_left_is_removed(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "store"
     with opened(path, spark) as db:

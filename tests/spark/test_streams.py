@@ -17,7 +17,7 @@ import pytest
 
 import sempre
 from sempre.diagnostics import BackendError, DataError, SempreError, StateError
-from tests.spark.conftest import KIND
+from tests.spark.conftest import KIND, ON_CONNECT, ONCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,6 +132,7 @@ def test_the_last_operation_wins_by_the_order(db: sempre.Database, source: Sourc
     assert pairs(db, "edge") == set()
 
 
+@ONCE
 def test_a_stream_goes_on_where_it_stopped(db: sempre.Database, source: Source, tmp_path: Path) -> None:
     source.edges("+", "ab")
     run(db, source.stream(), tmp_path)
@@ -156,6 +157,7 @@ def test_a_new_database_on_an_old_checkpoint(
         assert pairs(other) == {"ab", "ac", "bc"}
 
 
+@ONCE
 def test_kept_batches_bring_a_new_database_up_to_date(
     spark: SparkSession, db: sempre.Database, source: Source, tmp_path: Path
 ) -> None:
@@ -288,6 +290,7 @@ def test_a_function_may_stop_its_stream(db: sempre.Database, source: Source, tmp
     assert (db.epoch, pairs(db)) == (1, {"ab"})
 
 
+@ON_CONNECT
 def test_the_example_is_killed_and_goes_on(spark: SparkSession, where: list[str], tmp_path: Path) -> None:
     """Killed after the first batch is told of, and started again: every batch once, in the feed and in the database."""
     source = Source(spark, tmp_path / "changes")
@@ -330,6 +333,7 @@ def until(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.01)
 
 
+@ONCE
 def test_a_store_commits_the_batch_with_the_epoch(spark: SparkSession, source: Source, tmp_path: Path) -> None:
     """A batch that Spark delivers again, because it was killed before it noted the batch as done, is skipped."""
     source.edges("+", "ab", "bc")
@@ -360,6 +364,7 @@ reach(x, z) :- reach(x, y), edge(y, z).
 """
 
 
+@ONCE
 def test_active_rules_follow_a_stream(spark: SparkSession, source: Source, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     fails = [True]

@@ -13,6 +13,7 @@ from sempre.limits import DEFAULTS, Limits
 from sempre.spark import ship
 from tests.inside import cluster_of
 from tests.property.test_task_fixpoints import PROGRAMS
+from tests.spark.conftest import ONCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,10 +65,12 @@ def test_shares_by_tasks(spark: SparkSession, name: str, says: str, relations: s
     check_in_tasks(spark, PROGRAMS[name], edges(name, 60, 90), says, relations, limits)
 
 
+@ONCE
 def test_every_kind_of_value(spark: SparkSession) -> None:
     check_in_tasks(spark, KINDS, [(2**64 - 1, 0.5, "é"), (7, -0.0, "")], "splits by p(x)")
 
 
+@ONCE
 def test_first_facts_from_a_frame(spark: SparkSession) -> None:
     program = """
         .decl e(x: symbol, y: symbol)
