@@ -31,7 +31,7 @@ class Limits:
     # An update is given up when it has taken this share of the last run from scratch, and longer than a moment; one
     # whose rounds shrink may take somewhat longer, and one that is known to take longer, as long as that and a little
     # more.
-    time_share: float = 0.3
+    time_share: float = 0.25
     time_moment: float = 0.05
     shrinking_share: float = 1.5
     expected_slack: float = 1.3

@@ -53,6 +53,7 @@ from sempre.plan.backend import (
     CountedOf,
     CycleAlgebra,
     Executable,
+    Look,
     ModuleAlgebra,
     OrderingOf,
     RerankedOf,
@@ -111,7 +112,7 @@ class LocalBackend:
         # How many instances plans have found so far; threads add to it one after the other.
         self.instances = 0
         self._counting = threading.Lock()
-        self._watcher: Callable[[], None] | None = None
+        self._watcher: Look | None = None
         self._domains = domains(program)
         self._fields: dict[str, tuple[Field, ...]] = {
             name: (EMPTY,) * relation.arity for name, relation in program.relations.items()
@@ -299,13 +300,13 @@ class LocalBackend:
         pipeline = Pipeline(rest, self.values, self.limits.piece_rows, on_piece=self._look)
         return CompiledPlan(plan, Scan(first, self.values, self.limits.piece_rows), pipeline, _multiplies(rest))
 
-    def watch(self, look: Callable[[], None] | None) -> None:
+    def watch(self, look: Look | None) -> None:
         """Have `look` called between the slices of what plans read, and the pieces of large joins."""
         self._watcher = look
 
-    def _look(self) -> None:
+    def _look(self, rest: float | None = None) -> None:
         if self._watcher is not None:
-            self._watcher()
+            self._watcher(rest)
 
     def derive(self, relation: str, plans: Sequence[CompiledPlan], views: Views, known: TraceView | Trace) -> RowSet:
         """The distinct facts that the plans derive and that are not known yet."""
@@ -442,7 +443,7 @@ class LocalBackend:
             return None
         code = [(prepared.plan, views, task) for (plans, views), task in tasks for prepared in plans]
         own, given = ({name: self.view(trace) for name, trace in some.items()} for some in (present, explicit))
-        return rerank(front, code, own, given, (ranks, tight), self.values)
+        return rerank(front, code, own, given, (ranks, tight), self.values, self._look)
 
     # ----------------------------------------------------------------------------------------------- for modules
 

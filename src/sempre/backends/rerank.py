@@ -6,8 +6,9 @@ version, and which of them are out is known to the settler.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -23,13 +24,16 @@ from sempre.plan.ops import Either, Plan, Probe, Read, Step
 # Instructions of kernel/settler.py, which is imported only once it is loaded.
 OWN, EITHER = 6, 7
 FORWARD, BACKWARD, GROUNDING = range(3)
-DONE, OUT = 0, 2
+OUT = 2
+USED, WAITING, WORK, _, _, _, FAILED, TAKEN = range(8)
 KEY, RELATION, RANK, NUMBER, STATE, _, OLD_RANK, OLD_NUMBER = range(8)
 # Sizes that a table has at first, in bits: it grows, but not while one fact is followed. How much work may be done, for
 # each fact of the stratum and anyway.
 TABLE_BITS = (14, 20)
 WORK_SHARE = 1.0
 WORK_ANYWAY = 1 << 20
+# How much work is done before somebody is asked whether to go on: some milliseconds.
+SLICE = 1 << 17
 # A front of more facts than these is for arrays: they take a fact in less time, if there are many.
 FRONT = 1 << 12
 
@@ -136,10 +140,12 @@ def rerank(
     explicit: Mapping[str, TraceView],
     numbers: tuple[Mapping[str, Tally], Mapping[str, Tally]],
     values: Values,
+    look: Callable[[float], None],
 ) -> Reranked | None:
     """Settle the facts of the front and all that rests on them, or None where that cannot be done now.
 
     `plans` have the views that they read and their task each; `numbers` are ranks, and numbers of tight instances.
+    `look` is called now and then, with what is expected to come as a multiple of what was.
     """
     settler = compiled.settler()
     if settler is None or sum(map(len, front.values())) > FRONT:
@@ -157,18 +163,34 @@ def rerank(
     except NotWalkable:
         return None
     budget = WORK_ANYWAY + int(WORK_SHARE * sum(map(len, present.values())))
+    code = (
+        table_of(rows, 4), np.array(writer.starts, np.int64), np.array(writer.before, np.int64),
+        np.array(writer.code, np.int64), table_of(writer.sources, 2), table_of(writer.parts, 4),
+        table_of(writer.runs, 4), np.array(given, np.int64), tallies, spans, writer.most_slots, writer.most_bodies,
+    )  # fmt: skip
     for bits in TABLE_BITS:
-        status, facts, work = settler.settle(
-            keys, owners, table_of(rows, 4), np.array(writer.starts, np.int64), np.array(writer.before, np.int64),
-            np.array(writer.code, np.int64), table_of(writer.sources, 2), table_of(writer.parts, 4),
-            table_of(writer.runs, 4), np.array(given, np.int64), tallies, spans,
-            writer.most_slots, writer.most_bodies, bits, budget,
-        )  # fmt: skip
-        if status == DONE:
-            return _told(facts, relations, targets)
-        if work > budget:
+        state = settler.begin(keys, owners, tallies, spans, bits)
+        before = len(keys)
+        while _goes_on(state, budget):
+            state = settler.settle(*state, *code, int(state[3][WORK]) + SLICE)
+            look(_rest(state[3], before))
+            before = int(state[3][WAITING])
+        if not state[3][WAITING] and not state[3][FAILED]:
+            return _told(state[1][: state[3][USED]], relations, targets)
+        if state[3][WORK] >= budget:
             break
     return None
+
+
+def _goes_on(state: tuple[Any, ...], budget: int) -> bool:
+    found = state[3]
+    return bool(found[WAITING] and not found[FAILED] and found[WORK] < budget)
+
+
+def _rest(found: Column, before: int) -> float:
+    """What is still to come, as a multiple of what was: while the queue grows, each fact in it brings another."""
+    waiting = int(found[WAITING])
+    return waiting / max(1, int(found[TAKEN])) * (2 if waiting > before else 1)
 
 
 def _given(writer: WalkWriter, view: TraceView, layout: Packing) -> int:

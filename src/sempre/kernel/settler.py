@@ -44,7 +44,6 @@ from sempre.kernel.walker import (
 Ints = NDArray[np.int64]
 
 OWN, EITHER = 6, 7
-DONE, FULL = 0, 1
 STANDS, DOUBTED, OUT = 0, 1, 2
 # What is looked for: that a fact loses an instance, gains one, has one at all, or has which.
 LOSE, GAIN, RAISE, PROVE, SEARCH = range(5)
@@ -53,8 +52,9 @@ LOOK, DECIDE, RETURN = range(3)
 FAR = np.int64(1) << 60
 # Columns of `facts`.
 KEY, RELATION, RANK, NUMBER, STATE, DUE, OLD_RANK, OLD_NUMBER = range(8)
-# Places of `found`: facts, queue, work done, lowest rank of an instance, instances that are low enough, of which stand.
-USED, WAITING, WORK, LOWEST, LOW, LOW_STANDING, FAILED = range(7)
+# Places of `found`: facts, queue, work done, lowest rank of an instance, instances that are low enough, of which stand;
+# whether there was no room, and how often a fact was taken from the queue.
+USED, WAITING, WORK, LOWEST, LOW, LOW_STANDING, FAILED, TAKEN = range(8)
 
 
 def _loop(function: Any) -> Any:
@@ -488,9 +488,26 @@ def _weigh(
 
 
 @_loop
+def begin(front_key: Ints, front_relation: Ints, tallies: Ints, spans: Ints, bits: int) -> Any:
+    """Where to begin with the facts of the front, which lost tight instances: a table, facts, a queue and `found`."""
+    table = np.zeros(1 << bits, np.int32)
+    facts = np.empty((1 << (bits - 1), 8), np.int64)
+    heap = np.empty((1 << bits, 2), np.int64)
+    found = np.zeros(8, np.int64)
+    for i in range(front_key.size):
+        fact = _touched(table, facts, found, tallies, spans, front_key[i], front_relation[i])
+        if fact < 0:
+            break
+        _push(heap, found, 3 * facts[fact, RANK] + LOOK, fact)
+    return table, facts, heap, found
+
+
+@_loop
 def settle(
-    front_key: Ints,
-    front_relation: Ints,
+    table: NDArray[np.int32],
+    facts: Ints,
+    heap: Ints,
+    found: Ints,
     plans: Ints,
     starts: Ints,
     before: Ints,
@@ -503,33 +520,21 @@ def settle(
     spans: Ints,
     variables: int,
     most_bodies: int,
-    bits: int,
     budget: int,
 ) -> Any:
-    """Find out what becomes of the facts of the front, which lost tight instances, and of all that rests on them.
+    """Find out what becomes of the facts in the queue, which lost tight instances, and of all that rests on them.
 
     `plans` has (relation that it starts from, first instruction, task, facts of the stratum besides) each, the task
     being 0 from a fact forward, 1 from a fact back to what derives it, 2 the same by rules without recursion.
     `explicit` is the source of explicit facts for every relation, `spans` where the ranks and numbers of a relation
-    are among the `tallies`. Returns a status, all facts that were touched, and how much work it was.
+    are among the `tallies`. Stops once `budget` is done, to be called again with what it returns: the table, facts,
+    queue and `found`, in which nothing is waiting at the end.
     """
-    table = np.zeros(1 << bits, np.int32)
-    facts = np.empty((1 << (bits - 1), 8), np.int64)
-    heap = np.empty((1 << bits, 2), np.int64)
-    found = np.zeros(7, np.int64)
     slots = np.zeros(variables, np.int64)
     it = np.zeros((starts.size, 4), np.int64)
     body = np.zeros((most_bodies, 5), np.int64)
-    status = DONE
-    for i in range(front_key.size):
-        fact = _touched(table, facts, found, tallies, spans, front_key[i], front_relation[i])
-        if fact < 0:
-            break
-        _push(heap, found, 3 * facts[fact, RANK] + LOOK, fact)
-    while found[WAITING] and not found[FAILED]:
-        if found[WORK] > budget:
-            found[FAILED] = 1
-            break
+    while found[WAITING] and not found[FAILED] and found[WORK] < budget:
+        found[TAKEN] += 1
         if 4 * max(found[USED], found[WAITING] >> 1) > facts.shape[0]:
             table, facts, heap = _grown(table, facts, heap, found)
         due = heap[0, 0]
@@ -595,13 +600,12 @@ def settle(
             if lowest < FAR:
                 facts[fact, DUE] = 3 * lowest + RETURN
                 _push(heap, found, 3 * lowest + RETURN, fact)
-    if found[FAILED]:
-        status = FULL
-    return status, facts[: found[USED]].copy(), found[WORK]
+    return table, facts, heap, found
 
 
 def warm() -> None:
     """Compile or load it."""
     none = np.zeros(0, np.int64)
     pairs, quads, sixes = (np.zeros((0, width), np.int64) for width in (2, 4, 6))
-    settle(none, none, quads, none, none, none, pairs, quads, quads, none, sixes, quads, 0, 0, 4, 1)
+    begun = begin(none, none, sixes, quads, 4)
+    settle(*begun, quads, none, none, none, pairs, quads, quads, none, sixes, quads, 0, 0, 1)

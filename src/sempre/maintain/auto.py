@@ -8,10 +8,9 @@ was learned of a kind of change fades each time it keeps an update from being tr
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sempre.analysis.model import Stratum
 from sempre.data import dataclass
@@ -23,15 +22,8 @@ from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Met
 from sempre.maintain.modular import PartitionedMemory, is_certain
 from sempre.maintain.ranked import Ranked, ranks_of
 from sempre.maintain.recompute import materialize_with
-from sempre.maintain.strategy import Abandoned, Outcome, Strategy, Work, as_update
-
-# An update is given up when it affects more than this many times the stratum's facts, once it affects a good number.
-AFFECTED_SHARE = 1.0
-AFFECTED_FEW = 10_000
-# One whose rounds shrink may take somewhat longer than others.
-SHRINKING_SHARE = 1.5
-# It is given up before its time, once it has taken this part of it, if it seems that it will take longer than a run.
-EARLY_SHARE = 0.25
+from sempre.maintain.stopwatch import Stopwatch
+from sempre.maintain.strategy import Abandoned, Outcome, Phase, Strategy, Work, as_update
 
 WAYS: Mapping[str, type[DRedC] | type[Ranked]] = {DRedC.name: DRedC, Ranked.name: Ranked}
 
@@ -51,7 +43,7 @@ class ChosenStrategy:
         inner, known = described(self.memory, self.strategy.name), self.learned
         # What modules keep is not stored. What was learned is, whatever becomes of the memory.
         forgotten = inner is None or (self.memory is None and known.forgotten)
-        costs = {kind: [cost.seconds, cost.rows] for kind, cost in known.costs.items()}
+        costs = {kind: [[cost.seconds, cost.rows] for cost in sizes] for kind, sizes in known.costs.items()}
         return {
             "seconds": known.full_seconds,
             "costs": costs,
@@ -70,7 +62,7 @@ class ChosenStrategy:
     def read(cls, meta: Meta, stratum: Stratum, shelf: MemorySource) -> ChosenStrategy:
         inner = meta["memory"]
         memory, strategy = shelf.memory(inner, stratum), shelf.strategy(inner["strategy"])
-        costs = {kind: Cost(*numbers) for kind, numbers in meta.get("costs", {}).items()}
+        costs = {kind: _costs(numbers) for kind, numbers in meta.get("costs", {}).items()}
         learned = History(
             meta["seconds"],
             costs,
@@ -106,7 +98,7 @@ class Auto:
     forgetful = False
 
     def bootstrap(self, work: Work, stratum: Stratum, before: History | None = None) -> Outcome:
-        started = time.perf_counter()
+        watch = Stopwatch()
         modules = decide.modules_after(before, work.modules.get(stratum.index, ()))
         try:
             outcome, fixpoint = materialize_with(work, stratum, modules=modules, counting=True)
@@ -116,7 +108,7 @@ class Auto:
         name, why = decide.upkeep(modular, fixpoint.walked, fixpoint.rounds, work.backend.limits)
         strategy: Strategy = WAYS[name]()
         memory: Memory | None = outcome.memory if strategy.name == DRedC.name else ranks_of(work, stratum, fixpoint)
-        chosen = ChosenStrategy(strategy, memory, History(time.perf_counter() - started))
+        chosen = ChosenStrategy(strategy, memory, History(watch.seconds))
         if before is not None:
             costs = before.costs if chosen.way == before.way else {}
             chosen = replace(chosen, learned=replace(chosen.learned, costs=costs, ways=before.ways))
@@ -140,31 +132,30 @@ class Auto:
         self, work: Work, stratum: Stratum, memory: ChosenStrategy, decision: Decision, history: History
     ) -> Outcome:
         """Follow the change under the eyes of a guard."""
-        observe, started = work.on_round, time.perf_counter()
-        change = decision.change
+        observe, watch = work.on_round, Stopwatch()
+        change, limits = decision.change, work.backend.limits
         assert change is not None
         size = sum(len(work.old[name]) for name in stratum.relations)
         guard = work.on_round = _Guard(work, size, history.full_seconds, decision.seconds)
+        work.on_phase = guard.turn
         work.backend.watch(guard.look)
         try:
             outcome = memory.strategy.update(work, stratum, memory.memory)
         except (CapacityError, Abandoned) as reason:
-            work.on_round = observe
-            work.backend.watch(None)
+            _unwatched(work, observe)
             why = str(reason)
             if isinstance(reason, Abandoned):
                 # It would have taken longer than that; how much longer is not known.
                 seconds = max(guard.prepared + 2 * guard.spent, history.full_seconds)
-                history = history.learned(change.kind, seconds, change.rows)
+                history = history.learned(change.kind, seconds, change.rows, limits.similar_share)
                 why = f"{reason} ({memory.way}, {change.rows:,} rows, {change.kind})"
             work.notes.append(f"{', '.join(stratum.relations)} recomputed: {why}")
             return self._again(work, stratum, history, why)
         finally:
-            work.on_round = observe
-            work.backend.watch(None)
-        seconds = time.perf_counter() - started
+            _unwatched(work, observe)
+        seconds = watch.seconds
         # Maps and indexes that are made once are for the epochs to come too.
-        learned = history.learned(change.kind, min(seconds, guard.spent), change.rows)
+        learned = history.learned(change.kind, min(seconds, guard.spent), change.rows, limits.similar_share)
         affected = f"they affected {guard.affected:,} facts and took {seconds:.3f} s"
         chosen = ChosenStrategy(memory.strategy, outcome.memory, learned)
         return replace(outcome, memory=chosen, how=memory.strategy.name, why=f"{decision.why}; {affected}")
@@ -178,6 +169,18 @@ class Auto:
         return replace(outcome, why=f"{reason}; {outcome.why}")
 
 
+def _unwatched(work: Work, observe: Callable[[int, int], None]) -> None:
+    """Nobody looks at the clock any more."""
+    work.on_round, work.on_phase = observe, lambda phase: None
+    work.backend.watch(None)
+
+
+def _costs(numbers: Sequence[Any]) -> tuple[Cost, ...]:
+    """Costs by size; stores of old have one for all sizes."""
+    each = numbers if isinstance(numbers[0], Sequence) else [numbers]
+    return tuple(Cost(*pair) for pair in each)
+
+
 class _Guard:
     """Watches the affected part and the time; raises `Abandoned` when maintaining stops being worth it."""
 
@@ -186,23 +189,34 @@ class _Guard:
         self._limits = limits = work.backend.limits
         self._size = size
         self._full_seconds = full_seconds
-        # The clock starts with the first round: maps made before it are for the epochs to come too, if they do not
-        # take longer than a run.
-        self._began = time.perf_counter()
-        self._started: float | None = None
+        # The clock starts with the first phase or round: maps made before it are for the epochs to come too, if they do
+        # not take longer than a run.
+        self._whole = Stopwatch()
+        self._begun: float | None = None
+        self._known = allowed > 0
         self._limit = max(limits.time_share * full_seconds, allowed, limits.time_moment)
+        self._phase: Phase | None = None
         self._fronts: list[int] = []
         self.affected = 0
 
     @property
     def spent(self) -> float:
-        """The seconds since the first round."""
-        return 0.0 if self._started is None else time.perf_counter() - self._started
+        """The seconds since the first phase."""
+        return 0.0 if self._begun is None else self._whole.seconds - self._begun
 
     @property
     def prepared(self) -> float:
-        """The seconds before the first round."""
-        return (self._started or time.perf_counter()) - self._began
+        """The seconds before the first phase."""
+        return self._whole.seconds if self._begun is None else self._begun
+
+    def turn(self, phase: Phase) -> None:
+        """A phase begins."""
+        self._phase, self._fronts = phase, []
+        self._start()
+
+    def _start(self) -> None:
+        if self._begun is None:
+            self._begun = self._whole.seconds
 
     def __call__(self, round_: int, facts: int) -> None:
         self._observe(round_, facts)
@@ -211,28 +225,34 @@ class _Guard:
         self._fronts.append(facts)
         if self.affected > max(limits.affected_rows, limits.affected_share * self._size):
             raise Abandoned(f"{self.affected:,} facts affected, of {self._size:,}")
-        self._started = self._started or time.perf_counter()
+        self._start()
         self.look()
-        spent, rest = self.spent, self._rest()
-        if spent > limits.early_share * self._limit and spent * (1 + rest) > self._full_seconds:
+
+    def look(self, rest: float | None = None) -> None:
+        """Raises when the time is up, or will be; `rest` is what is to come, as a multiple of what was."""
+        full, limits = self._full_seconds, self._limits
+        if self._begun is None:
+            if self.prepared > max(limits.prepare_share * full, limits.time_moment):
+                raise Abandoned(f"{self.prepared:.2f} s for counters, and a run takes {full:.2f} s")
+            return
+        spent, rest = self.spent, self._rest() if rest is None else rest
+        if spent > self._limit * (limits.shrinking_share if rest < 0.5 else 1.0):
+            raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {full:.2f} s")
+        expected = spent * (1 + rest)
+        if not self._known and spent > limits.early_share * self._limit and expected > limits.expected_share * full:
             raise Abandoned(
-                f"{spent:.2f} s spent for {self.affected:,} facts and more to come, "
-                f"and a run from scratch takes {self._full_seconds:.2f} s"
+                f"{spent:.2f} s spent, {expected:.2f} s expected for {self.affected:,} facts and what follows from "
+                f"them, and a run from scratch takes {full:.2f} s"
             )
 
-    def look(self) -> None:
-        """Raises when the time is up."""
-        spent, limits = self.spent, self._limits
-        whole = max(limits.prepare_share * self._full_seconds, limits.time_moment)
-        if self._started is None and self.prepared > whole:
-            raise Abandoned(f"{self.prepared:.2f} s for counters, and a run takes {self._full_seconds:.2f} s")
-        if spent > self._limit * (limits.shrinking_share if self._rest() < 0.5 else 1.0):
-            raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {self._full_seconds:.2f} s")
-
     def _rest(self) -> float:
-        """What is still to come, as a multiple of what was: fronts that shrink go on shrinking, others go on."""
+        """What is still to come, as a multiple of what was.
+
+        Fronts that shrink go on shrinking, others go on. What goes may come back: that takes as long again.
+        """
         if len(self._fronts) < 3:
             return 1.0
         last, before = self._fronts[-1], max(self._fronts[-2], 1)
         ratio = min(last / before, 0.9)
-        return last * ratio / (1 - ratio) / max(self.affected, 1)
+        rest = last * ratio / (1 - ratio) / max(sum(self._fronts), 1)
+        return 2 * rest + 1 if self._phase is Phase.DELETING else rest

@@ -34,6 +34,8 @@ AUTO, RECOMPUTE, RANKED, COUNTERS, GROUPS, SORTED = "auto", "recompute", "ranked
 SEARCH = "bf"
 ELASTIC = "elastic"
 MODULAR = f"{COUNTERS} with modules"
+# So many times the rows take so many times as long, to this power: less, since some of what they affect is the same.
+OVERLAP = 0.75
 
 
 # ---------------------------------------------------------------------------------------------- what it rests on
@@ -66,48 +68,71 @@ class StratumSizes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What changes of a kind have cost of late: seconds, for so many changed rows."""
+    """What changes of a kind and about a size have cost of late: seconds, for so many changed rows."""
 
     seconds: float
     rows: float
 
     def of(self, rows: int) -> float:
-        """The seconds that so many rows are expected to take: what more rows affect overlaps."""
+        """The seconds that so many rows are expected to take: what more rows affect overlaps in part."""
         ratio = rows / max(self.rows, 1)
-        return self.seconds * (ratio if ratio < 1 else float(ratio**0.5))
+        return self.seconds * (ratio if ratio < 1 else float(ratio**OVERLAP))
+
+    def is_like(self, rows: float, share: float) -> bool:
+        """Whether it is the cost of changes of about so many rows."""
+        return rows < share * self.rows and self.rows < share * rows
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     """What `auto` knows of a stratum.
 
-    `full_seconds` is how long a run from scratch took. `costs` has what changes have cost by their kind: `insert`,
-    `delete` or `mixed`. `ways` has the seconds of an epoch of late, by the way that it was maintained in, and `since`
-    those of all epochs since the last run from scratch. These survive in a store.
+    `full_seconds` is how long a run from scratch took. `costs` has what changes have cost by their kind (`insert`,
+    `delete` or `mixed`) and size. `ways` has the seconds of an epoch of late, by the way that it was maintained in, and
+    `since` those of all epochs since the last run from scratch. These survive in a store.
 
     How the stratum stands comes with its memory: the `way` it is maintained in, whether it is `certain` that following
     a change is cheaper (one module does all the recursion), and whether it is `forgotten`, what was counted of it.
     """
 
     full_seconds: float = 0.0
-    costs: Mapping[str, Cost] = field(default_factory=dict)
+    costs: Mapping[str, tuple[Cost, ...]] = field(default_factory=dict)
     ways: Mapping[str, float] = field(default_factory=dict)
     since: float = 0.0
     way: str = RANKED
     certain: bool = False
     forgotten: bool = False
 
-    def learned(self, kind: str, seconds: float, rows: int) -> History:
-        """With what an epoch has cost."""
-        old = self.costs.get(kind, Cost(seconds, rows))
-        cost = Cost((old.seconds + seconds) / 2, (old.rows + rows) / 2)
+    def learned(self, kind: str, seconds: float, rows: int, share: float = DEFAULTS.similar_share) -> History:
+        """With what an epoch has cost; changes of other sizes than about `rows` have costs of their own."""
+        new = Cost(seconds, rows)
+        like = [cost for cost in self.costs.get(kind, ()) if cost.is_like(rows, share)]
+        if like:
+            new = Cost((like[0].seconds + seconds) / 2, (like[0].rows + rows) / 2)
+        others = [cost for cost in self.costs.get(kind, ()) if not cost.is_like(new.rows, share)]
+        costs = tuple(sorted((*others, new), key=lambda cost: cost.rows))
         ways = {**self.ways, self.way: (self.ways.get(self.way, seconds) + seconds) / 2}
-        return replace(self, costs={**self.costs, kind: cost}, ways=ways, since=self.since + seconds)
+        return replace(self, costs={**self.costs, kind: costs}, ways=ways, since=self.since + seconds)
+
+    def expected(self, kind: str, rows: int, share: float) -> tuple[float | None, bool]:
+        """The seconds that so many rows are expected to take, and whether that is known from changes of their size.
+
+        Where no change was like it, the next larger one says how much it will be at most.
+        """
+        costs = self.costs.get(kind, ())
+        like = [cost for cost in costs if cost.is_like(rows, share)]
+        if like:
+            return like[0].of(rows), True
+        smaller = [cost.of(rows) for cost in costs if cost.rows < rows]
+        larger = [cost for cost in costs if cost.rows >= rows]
+        if not larger:
+            return (smaller[-1], False) if smaller else (None, False)
+        return (min(smaller[-1], larger[0].seconds) if smaller else larger[0].of(rows)), True
 
     def faded(self, kind: str, share: float) -> History:
         """With so much less trust in what is known of a kind of change."""
-        cost = self.costs[kind]
-        return replace(self, costs={**self.costs, kind: replace(cost, seconds=cost.seconds * share)})
+        costs = tuple(replace(cost, seconds=cost.seconds * share) for cost in self.costs[kind])
+        return replace(self, costs={**self.costs, kind: costs})
 
     def avoids_modules(self) -> bool:
         """Whether epochs without modules cost less; while nobody knows, whether those with them have cost a run."""
@@ -264,15 +289,14 @@ def _followed(stratum: Stratum, sizes: StratumSizes, history: History, made: Dec
         return again(f"updates with modules have taken {history.since:.2f} s, as much as a run from scratch")
     if change.rows > limits.change_share * change.read and change.rows > limits.change_rows:
         return again(f"the change has {change.rows:,} rows and the stratum reads {change.read:,}")
-    cost = history.costs.get(change.kind)
-    expected = 0.0 if cost is None else cost.of(change.rows)
-    if expected > max(limits.expected_share * history.full_seconds, limits.time_moment):
+    expected, known = history.expected(change.kind, change.rows, limits.similar_share)
+    if expected is not None and expected > max(limits.expected_share * history.full_seconds, limits.time_moment):
         return again(
             f"{change.rows:,} changed rows ({change.kind}) are expected to take {expected:.2f} s, "
             f"and a run from scratch takes {history.full_seconds:.2f} s",
             history.faded(change.kind, limits.fading_share),
         )
-    if cost is None or change.rows >= limits.similar_share * cost.rows:
+    if expected is None or not known:
         why, allowed = f"{way}: it is not known what {rows} cost", 0.0
     else:
         allowed = min(limits.expected_slack * expected, limits.expected_share * history.full_seconds)

@@ -131,7 +131,7 @@ class ByIteration:
             limit = max(limit, limits.time_moment)
         switch = f"{share:g} of the last Bootstrap, {memory.bootstrap_seconds:.3f} s"
 
-        def look() -> None:
+        def look(rest: float | None = None) -> None:
             spent = time.perf_counter() - started
             if spent > limit:
                 raise Abandoned(f"Update took {spent:.3f} s, more than {switch}")

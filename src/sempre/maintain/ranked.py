@@ -33,7 +33,7 @@ from sempre.maintain.planning import change_pivots, nested_changes, pivot_relati
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.seminaive import Fixpoint
 from sempre.maintain.states import LowerStrata, ViewDict, read_ranks
-from sempre.maintain.strategy import Outcome, Work, as_update, nonempty
+from sempre.maintain.strategy import Outcome, Phase, Work, as_update, nonempty
 from sempre.maintain.update import Job, StratumUpdate, heads, own_views
 from sempre.plan.backend import Backend, Counted, Reranked, Rows, Tally, Version
 from sempre.plan.ops import HEAD, RANKED, Read
@@ -222,6 +222,7 @@ def _without_lost(
     `lost` are the instances that the change below breaks, nonrecursive ones and tight ones.
     """
     backend = update.backend
+    update.work.on_phase(Phase.DELETING)
     assert memory.ranks is not None
     tight = {
         name: numbers.adding(lost[1][name].negated()) if name in lost[1] else numbers

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sempre.analysis.model import CheckedProgram, Stratum
@@ -59,6 +60,13 @@ class DeferredMemory:
         return memory.get() if isinstance(memory, DeferredMemory) else memory
 
 
+class Phase(Enum):
+    """What the rounds of an update are for."""
+
+    DELETING = "deleting"
+    INSERTING = "inserting"
+
+
 @dataclass(slots=True)
 class Work:
     """One epoch under way: all of it, or what it has for one stratum, at the place of `backend`.
@@ -69,7 +77,7 @@ class Work:
     `modules` are the rules of each stratum that have an algorithm of their own, by the stratum's index.
     With `debug` they are held against their bounds while they work. `decision` is what was decided for the stratum.
     `notes` says what strategies decided on the way. `on_round` is told the stratum's rounds as they happen, and may
-    raise to abandon the epoch.
+    raise to abandon the epoch. `on_phase` is told what the rounds to come are for.
     """
 
     program: CheckedProgram
@@ -86,6 +94,7 @@ class Work:
     modules: Mapping[int, tuple[Module, ...]] = field(default_factory=dict)
     debug: bool = False
     decision: Decision | None = None
+    on_phase: Callable[[Phase], None] = lambda phase: None
 
 
 @dataclass(frozen=True, slots=True)

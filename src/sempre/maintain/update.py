@@ -13,7 +13,7 @@ from sempre.maintain.memory import Memory
 from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.states import LowerStrata, ViewDict, read_alike, read_step
-from sempre.maintain.strategy import Change, Outcome, Work
+from sempre.maintain.strategy import Change, Outcome, Phase, Work
 from sempre.plan.backend import Counted, Executable, Rows, Tally, Version, View, Walk
 from sempre.plan.ops import HEAD, Pivot, Read
 
@@ -167,6 +167,7 @@ class StratumUpdate:
     def insert(self, gained: Mapping[str, Counted], again: Mapping[str, Rows]) -> None:
         """Add what came back (`again`) and what is new, to the fixpoint."""
         work, backend, stratum = self.work, self.backend, self.stratum
+        work.on_phase(Phase.INSERTING)
         left = {name: self.left(name) for name in stratum.relations}
         newly = self.below.difference(stratum.recursive, gained=True, own=left)
         front: dict[str, Rows] = {}

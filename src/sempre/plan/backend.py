@@ -23,7 +23,7 @@ Reference: [DD], whose traces document their contracts in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -52,6 +52,14 @@ CountedT_co = TypeVar("CountedT_co", covariant=True)
 CountedT_contra = TypeVar("CountedT_contra", contravariant=True)
 TallyT = TypeVar("TallyT")
 ExecutableT = TypeVar("ExecutableT")
+
+
+class Look(Protocol):
+    """Is called while plans run, and may raise to stop them."""
+
+    def __call__(self, rest: float | None = None) -> None:
+        """`rest` is what is expected to come, as a multiple of what was, where that is known."""
+        ...
 
 
 class Shape(Protocol):
@@ -376,7 +384,7 @@ class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
         """This backend as one that modules can work on; None if they cannot."""
         ...
 
-    def watch(self, look: Callable[[], None] | None) -> None:
+    def watch(self, look: Look | None) -> None:
         """Have `look` called now and then while plans run, until another or None is given; it may raise to stop them.
 
         Misuse: no answer may depend on when it is called, or on whether it is.

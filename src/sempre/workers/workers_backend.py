@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +18,7 @@ from sempre.plan.backend import (
     Column,
     CountedOf,
     Executable,
+    Look,
     Rows,
     Shape,
     TallyOf,
@@ -268,7 +269,7 @@ class WorkersBackend:
     def for_modules(self) -> None:
         """None: a module looks at values one by one, in one process."""
 
-    def watch(self, look: Callable[[], None] | None) -> None:
+    def watch(self, look: Look | None) -> None:
         """A command is not stopped in its middle: rounds are the moments to look."""
 
     def settle(self, rows: Iterable[RemoteRows | RemoteCounted]) -> None:

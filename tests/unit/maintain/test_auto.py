@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import sempre
 from sempre.analysis.model import Stratum
-from sempre.backends import local
+from sempre.backends import local, rerank
 from sempre.backends.local import unsealed
 from sempre.engine import standing_work
 from sempre.kernel import compiled
@@ -20,7 +21,7 @@ from sempre.maintain.auto import ChosenStrategy
 from sempre.maintain.decide import Cost, History
 from sempre.maintain.ranked import Ranked
 from sempre.maintain.registry import STRATEGIES
-from sempre.maintain.strategy import Abandoned, DeferredMemory
+from sempre.maintain.strategy import Abandoned, DeferredMemory, Phase
 from tests.engine import UNHURRIED
 from tests.inside import engine_of
 
@@ -117,6 +118,8 @@ def test_what_was_learned_of_modules_survives_in_a_store(tmp_path: Path) -> None
 def test_a_store_that_says_nothing_of_what_was_learned_is_read() -> None:
     meta = {"kind": "chosen", "seconds": 1.5, "memory": {"kind": "nothing", "strategy": "dredc"}}
     read = ChosenStrategy.read(meta, Stratum(0, (), (), ()), _Shelf())
+    old = ChosenStrategy.read({**meta, "costs": {"delete": [0.5, 10.0]}}, Stratum(0, (), (), ()), _Shelf())
+    assert old.learned.costs == {"delete": (Cost(0.5, 10.0),)}, "stores of old have one cost for all sizes"
     assert (read.memory, read.way, read.learned.full_seconds, read.learned.costs) == (None, "dredc", 1.5, {})
     assert not read.history(Stratum(0, (), (), ())).forgotten
 
@@ -148,10 +151,10 @@ def test_the_report_says_by_stratum_what_a_choice_was_based_on() -> None:
 def test_an_expensive_kind_of_change_is_not_tried_and_then_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with database(Limits(time_moment=0.0, early_share=1e9, swept_bits=0)) as db:
         tried = []
-        monkeypatch.setattr(auto._Guard, "look", lambda guard: None)
+        monkeypatch.setattr(auto._Guard, "look", lambda guard, rest=None: None)
         snapshot = engine_of(db).snapshot
         (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, ChosenStrategy)]
-        memory = ChosenStrategy(Ranked(), chosen(db).memory, History(1e3, {"delete": Cost(1.5e3, 1.0)}))
+        memory = ChosenStrategy(Ranked(), chosen(db).memory, History(1e3, {"delete": (Cost(1.5e3, 1.0),)}))
         object.__setattr__(snapshot, "memories", {**snapshot.memories, index: memory})
         for number in range(3):
             changes = db.apply(delete={"e": [(number, number + 1)]})
@@ -161,7 +164,7 @@ def test_an_expensive_kind_of_change_is_not_tried_and_then_tried_again(monkeypat
             slow = replace(chosen(db), learned=replace(chosen(db).learned, full_seconds=1e3))
             object.__setattr__(snapshot, "memories", {**snapshot.memories, index: slow})
         assert tried == [False, False, True]
-        assert chosen(db).learned.costs["delete"].seconds < 1e3
+        assert chosen(db).learned.costs["delete"][0].seconds < 1e3
         assert db.verify().ok
 
 
@@ -172,12 +175,12 @@ def test_a_guard_stops_a_long_round_in_its_middle(monkeypatch: pytest.MonkeyPatc
         looks = 0
         real = auto._Guard.look
 
-        def look(guard: auto._Guard) -> None:
+        def look(guard: auto._Guard, rest: float | None = None) -> None:
             nonlocal looks
             looks += 1
             if looks > 3:
                 raise Abandoned("enough")
-            real(guard)
+            real(guard, rest)
 
         rounds = 0
         count = auto._Guard.__call__
@@ -207,6 +210,56 @@ def test_fronts_that_shrink_have_little_to_come_and_others_have_much() -> None:
         assert growing._rest() > 2
 
 
+def test_what_goes_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deletion is half of the work, until what is left is derived again."""
+    with database() as db:
+        work = standing_work(engine_of(db), engine_of(db).snapshot)
+        guard = auto._Guard(work, 1_000_000, 10.0, 0.0)
+        guard.turn(Phase.DELETING)
+        for front in (1_000, 100, 10):
+            guard(1, front)
+        assert 1.0 < guard._rest() < 1.1
+        guard.turn(Phase.INSERTING)
+        for front in (1_000, 100, 10):
+            guard(1, front)
+        assert guard._rest() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("spent", "rest", "stops"), [(0.1, 5.0, False), (0.1, 9.0, True), (0.3, 0.1, False), (0.3, 1.0, True)]
+)
+def test_an_update_is_given_up_as_soon_as_its_end_can_be_foretold(spent: float, rest: float, stops: bool) -> None:
+    with database() as db:
+        db._backend.limits = Limits()
+        guard = auto._Guard(standing_work(engine_of(db), engine_of(db).snapshot), 1_000_000, 1.0, 0.0)
+        guard.turn(Phase.DELETING)
+        guard._whole._clock -= spent
+        guard._whole._processor -= spent
+        with pytest.raises(Abandoned) if stops else nullcontext():
+            guard.look(rest)
+
+
+def test_facts_that_are_settled_one_by_one_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled.load(wait=True)
+    monkeypatch.setattr(rerank, "SLICE", 1)
+    with database(SWEEPING_NOTHING) as db:
+        rests = []
+        monkeypatch.setattr(auto._Guard, "look", lambda guard, rest=None: rests.append(rest))
+        db.apply(delete={"e": [(15, 16)]})
+        told = [rest for rest in rests if rest is not None]
+        assert len(told) > 10
+        assert told[-1] == 0
+        assert db.verify().ok
+
+        def enough(guard: auto._Guard, rest: float | None = None) -> None:
+            if rest is not None:
+                raise Abandoned("enough")
+
+        monkeypatch.setattr(auto._Guard, "look", enough)
+        assert "enough" in db.apply(delete={"e": [(20, 21)]}).report.why
+        assert db.verify().ok
+
+
 @pytest.mark.parametrize(("facts", "way"), [(0, "ranked"), (1 << 16, "dredc")])
 def test_a_short_end_of_a_large_stratum_is_not_walked(facts: int, way: str) -> None:
     """What is walked has no ranks, so it takes a long chain to be worth it once there are many facts."""
@@ -222,6 +275,7 @@ def test_a_short_end_of_a_large_stratum_is_not_walked(facts: int, way: str) -> N
 def test_counters_that_take_longer_than_a_run_are_not_made() -> None:
     with database(Limits(time_moment=0.0)) as db:
         guard = auto._Guard(standing_work(engine_of(db), engine_of(db).snapshot), 1_000, 0.01, 0.0)
-        guard._began -= 1.0
+        guard._whole._clock -= 1.0
+        guard._whole._processor -= 1.0
         with pytest.raises(Abandoned, match="for counters"):
             guard.look()

@@ -193,7 +193,7 @@ def test_few_rows_on_the_cluster_are_read_again(parts: Modular, rows: int, strat
 
 # ------------------------------------------------------------------------------------- to follow, or start again
 
-SLOW = {"delete": Cost(2.0, 10.0)}
+SLOW = {"delete": (Cost(2.0, 10.0),)}
 ONE = ChangeSize(1, 9, "delete")
 FORTY = ChangeSize(40, 9_999, "delete")
 
@@ -215,7 +215,7 @@ FORTY = ChangeSize(40, 9_999, "delete")
         ("plain", History(1.0, SLOW), ChangeSize(10, 9_999, "insert"), "ranked", "not known"),
         ("plain", History(9.0, SLOW), TEN, "ranked", "expected to take 2.000 s"),
         ("plain", History(9.0, SLOW), FORTY, "ranked", "not known"),
-        ("plain", History(4.0, SLOW), FORTY, "recompute", "expected to take 4.00 s"),
+        ("plain", History(4.0, SLOW), FORTY, "recompute", "expected to take 5.66 s"),
         ("plain", History(1.0, way="dredc"), ChangeSize(1, 9, "mixed"), "dredc", "1 rows (mixed)"),
         ("plain", History(forgotten=True), ONE, "recompute", "nothing is remembered of it"),
         ("plain", History(forgotten=True), ChangeSize(1, 9, "insert"), "ranked", "not known"),
@@ -242,6 +242,29 @@ def test_auto_follows_a_change_or_starts_again(
     assert why in made.why
     assert made.update
     assert ("recomputed" in made.note) == (strategy == "recompute")
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected", "known"),
+    [
+        (1, 0.01, True),
+        (10, 0.1, True),
+        (29, 0.1 * 2.9**0.75, True),  # like ten
+        (100, 0.1 * 10**0.75, True),  # not more than what follows says
+        (300, 0.1 * 30**0.75, True),
+        (900, 1.8, True),  # like a thousand
+        (16_000, 16.0, False),
+    ],
+)
+def test_changes_of_other_sizes_have_costs_of_their_own(rows: int, expected: float, known: bool) -> None:
+    learned = History().learned("delete", 0.1, 10).learned("delete", 2.0, 1_000)
+    assert [cost.rows for cost in learned.costs["delete"]] == [10, 1_000]
+    found = learned.expected("delete", rows, DEFAULTS.similar_share)
+    assert found == (pytest.approx(expected), known)
+    assert learned.expected("insert", rows, DEFAULTS.similar_share) == (None, False)
+    again = learned.learned("delete", 0.3, 20)
+    assert again.costs["delete"] == (Cost(pytest.approx(0.2), 15.0), Cost(2.0, 1_000))
+    assert again.learned("delete", 4.0, 1_000).costs["delete"][1] == Cost(3.0, 1_000.0)
 
 
 def test_what_keeps_an_update_from_being_tried_fades(parts: Modular) -> None:

@@ -148,7 +148,7 @@ class _FollowingGuard:
             raise Abandoned(f"{self.affected:,} facts affected")
         self.look()
 
-    def look(self) -> None:
+    def look(self, rest: float | None = None) -> None:
         """Raises when the time is up."""
         spent = time.perf_counter() - self._started
         if spent > self._most_seconds:

@@ -11,7 +11,7 @@ Whatever would read a whole relation, or too much of one, raises `Abandoned`: th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
@@ -26,7 +26,7 @@ from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import Order, RowSet, Trace, TraceView, within
 from sempre.limits import Limits
 from sempre.maintain.strategy import Abandoned
-from sempre.plan.backend import CLUSTER, Algebra, CountedOf, Executable, Rows, TallyOf, VersionOf, ViewOf
+from sempre.plan.backend import CLUSTER, Algebra, CountedOf, Executable, Look, Rows, TallyOf, VersionOf, ViewOf
 from sempre.plan.faults import located
 from sempre.plan.ops import Absent, Neighbors, Plan, Probe, Read, Reduce, Step, decided_plan, probes
 from sempre.spark.cluster.codes import Coder, left_of, rows_of
@@ -293,11 +293,11 @@ class NearBackend:
         # What lookups have read of every relation, and what they found.
         self.read: dict[str, int] = {}
         self.found: dict[str, int] = {}
-        self._watcher: Callable[[], None] | None = None
+        self._watcher: Look | None = None
 
     # ------------------------------------------------------------------------------------------------- the guard
 
-    def watch(self, look: Callable[[], None] | None) -> None:
+    def watch(self, look: Look | None) -> None:
         self._watcher = look
 
     def look(self) -> None:

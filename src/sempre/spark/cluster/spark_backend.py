@@ -12,7 +12,7 @@ from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, Span
 from sempre.kernel.values import Values
 from sempre.limits import DEFAULTS, Limits
-from sempre.plan.backend import CLUSTER, Algebra, Column, CountedOf, Executable, Rows, TallyOf, VersionOf, ViewOf
+from sempre.plan.backend import CLUSTER, Algebra, Column, CountedOf, Executable, Look, Rows, TallyOf, VersionOf, ViewOf
 from sempre.plan.ops import (
     Absent,
     LowerRank,
@@ -361,7 +361,7 @@ class SparkBackend:
     def excluded(self, counted: Table, view: Version) -> Table:
         return self.difference(counted, view)
 
-    def watch(self, look: Callable[[], None] | None) -> None:
+    def watch(self, look: Look | None) -> None:
         """A job is not stopped in its middle: rounds are the moments to look."""
 
     def supports(self, relation: str, plans: Sequence[FramePlan], views: Views, known: Version) -> Table:
