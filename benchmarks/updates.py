@@ -6,12 +6,10 @@ crdt      the text of a typing session: 12 updates after the first run (6 of 10 
           one of 1,000 facts, 4 of 10, one of 1,000), against the same 12 by recomputation
 galen     an ontology: single updates of 10 random facts, of 1,000, and the deletion of a quarter of the input
 andersen  a points-to analysis, generated: the same
-table     all of them, with rules over triples (owl), reachability in a network (routes) and commits to a code base
-          (pointsto, and dense, where packages hang together): per change its size, the net change, what was affected,
-          rule instances, milliseconds, processor time, and its share of the processor time of a recomputation
 memory    the bytes that the state holds before and after counters are needed, on all three
 
-crdt and galen need the data in the folder that SEMPRE_SHARED names, or in `shared` beside the project.
+`update_table.py` compares all strategies, change by change. crdt and galen need the data in the folder that
+SEMPRE_SHARED names, or in `shared` beside the project.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import argparse
 import gc
 import os
 import random
-import re
 import statistics
 import time
 from collections.abc import Iterator
@@ -31,10 +28,10 @@ from typing import Any
 
 import generate
 import numpy as np
-from codebase import CodeBase
 from run import machine
 
 import sempre
+from sempre.engine import Progress
 from sempre.files import read_inputs
 
 ROOT = Path(__file__).parents[1]
@@ -60,9 +57,6 @@ SOURCES = {
     "galen": Source("galen", SHARED / "programs/el.dl", SHARED / "data/galen"),
     "andersen": Source("andersen", ROOT / "benchmarks/programs/andersen.dl", DATA / "andersen"),
 }
-GENERATED = {name: Source(name, ROOT / f"benchmarks/programs/{name}.dl", DATA / name) for name in generate.CHANGING}
-CODE = {"pointsto": (100, 4, 0.001), "dense": (60, 6, 0.001)}
-HEADINGS = ("workload", "strategy", "change", "rows", "net", "affected", "instances", "ms", "cpu ms", "share", "how")
 
 
 class Bench:
@@ -72,11 +66,14 @@ class Bench:
         self.program = sempre.Program.from_file(source.program)
         read = facts if facts is not None else read_inputs(self.program.checked, source.facts)
         self.tables: Tables = {name: table for name, table in read.items() if len(table)}
-        self.db = sempre.Database(self.program, strategy=strategy)
+        self.db = sempre.Database(self.program, strategy=strategy, progress=self.progress)
         self.rng = random.Random(7)
         started = time.perf_counter()
         self.db.materialise(self.tables)
         self.first = time.perf_counter() - started
+
+    def progress(self, progress: Progress) -> None:
+        """Is told every round."""
 
     def pick(self, size: int) -> Tables:
         """Random facts of all relations together."""
@@ -194,80 +191,6 @@ def _large(name: str, strategy: str, bench: Bench, recompute: float, quarter: fl
     )
 
 
-def run_table(strategies: list[str], updates: int) -> None:
-    """One line per change."""
-    print(" | ".join(HEADINGS))
-    for name, source in {**SOURCES, **GENERATED}.items():
-        if source.facts.parent == DATA and not source.facts.is_dir():
-            generate.write(name, source.facts)
-        if source.program.exists() and source.facts.is_dir():
-            _table_of(name, source, strategies)
-    for name, shape in CODE.items():
-        _commits(name, shape, strategies, updates)
-
-
-def _table_of(name: str, source: Source, strategies: list[str]) -> None:
-    reference = Bench(source, "recompute")
-    whole = _timed(reference, delete=reference.pick(1)).processor
-    reference.close()
-    for strategy in strategies:
-        bench = Bench(source, strategy)
-        total = sum(map(len, bench.tables.values()))
-        for size in (1, SMALL, 100, LARGE, total // 100, total // 10):
-            rows, others = bench.pick(size), bench.pick(size)
-            _timed(bench, delete=rows).show(name, strategy, "delete", size, whole)
-            _timed(bench, insert=rows).show(name, strategy, "insert", size, whole)
-            _timed(bench, delete=others).show(name, strategy, "delete", size, whole)
-            _timed(bench, insert=others, delete=rows).show(name, strategy, "mixed", 2 * size, whole)
-            bench.apply(insert=rows)
-        bench.close()
-
-
-def _commits(name: str, shape: tuple[int, int, float], strategies: list[str], updates: int) -> None:
-    """A code base and what is committed to it."""
-    program = ROOT / "benchmarks/programs/pointsto.dl"
-    for strategy in ["recompute", *(each for each in strategies if each != "recompute")]:
-        code = CodeBase(*shape)
-        bench = Bench(Source(name, program, DATA), strategy, code.facts())
-        for number, (what, insert, delete) in enumerate(code.commits(updates, random.Random(1))):
-            changed = sum(map(len, (*insert.values(), *delete.values())))
-            done = _timed(bench, insert=insert, delete=delete)
-            if strategy == "recompute":
-                whole = done.processor
-            done.show(name, strategy, what, changed, whole)
-            if strategy == "recompute" and number:
-                break
-        bench.close()
-
-
-@dataclass(frozen=True)
-class Timed:
-    """An epoch, with the seconds and the seconds of all processors that it took."""
-
-    seconds: float
-    processor: float
-    done: sempre.ChangeSet
-
-    def show(self, name: str, strategy: str, what: str, rows: int, whole: float) -> None:
-        report = self.done.report
-        net = sum(report.added.values()) + sum(report.removed.values())
-        why = [stratum["why"] for stratum in report.strata if stratum["why"]]
-        affected = sum(int(n.replace(",", "")) for text in why for n in re.findall(r"affected ([\d,]+) facts", text))
-        how = {stratum["strategy"] for stratum in report.strata if stratum["rounds"]}
-        cells = (
-            name, strategy, what, f"{rows:,}", f"{net:,}", f"{affected:,}", f"{report.instances:,}",
-            f"{self.seconds * 1e3:.0f}", f"{self.processor * 1e3:.0f}", f"{self.processor / whole:.1%}",
-            ", ".join(sorted(how)),
-        )  # fmt: skip
-        print(" | ".join(cells), flush=True)
-
-
-def _timed(bench: Bench, **changes: Any) -> Timed:
-    started = time.process_time()
-    seconds, _, done = bench.apply(**changes)
-    return Timed(seconds, time.process_time() - started, done)
-
-
 def run_memory(strategies: list[str], updates: int) -> None:
     """The bytes of the state with what strategies remember, against the relations alone."""
     for name, source in SOURCES.items():
@@ -309,7 +232,7 @@ def state_bytes(roots: list[Any]) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=[*SOURCES, "memory", "table"], default=[*SOURCES, "memory"])
+    parser.add_argument("--only", nargs="+", choices=[*SOURCES, "memory"], default=[*SOURCES, "memory"])
     parser.add_argument("--strategy", nargs="+", default=["auto"])
     parser.add_argument("--updates", type=int, default=30)
     arguments = parser.parse_args()
@@ -321,8 +244,6 @@ def main() -> None:
             run_crdt(arguments.strategy, arguments.updates)
         elif name == "memory":
             run_memory(arguments.strategy, arguments.updates)
-        elif name == "table":
-            run_table(arguments.strategy, arguments.updates)
         else:
             run_updates(name, arguments.strategy, arguments.updates)
 

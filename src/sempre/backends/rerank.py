@@ -170,21 +170,23 @@ def rerank(
     )  # fmt: skip
     for bits in TABLE_BITS:
         state = settler.begin(keys, owners, tallies, spans, bits)
-        before = len(keys)
-        while _goes_on(state, budget):
+        before, rest = len(keys), 0.0
+        while _goes_on(state, rest, budget):
             state = settler.settle(*state, *code, int(state[3][WORK]) + SLICE)
-            look(_rest(state[3], before))
+            rest = _rest(state[3], before)
+            look(rest)
             before = int(state[3][WAITING])
         if not state[3][WAITING] and not state[3][FAILED]:
             return _told(state[1][: state[3][USED]], relations, targets)
-        if state[3][WORK] >= budget:
+        if not state[3][FAILED]:
             break
     return None
 
 
-def _goes_on(state: tuple[Any, ...], budget: int) -> bool:
+def _goes_on(state: tuple[Any, ...], rest: float, budget: int) -> bool:
+    """Whether there is more to do, and it is likely to be done within the budget."""
     found = state[3]
-    return bool(found[WAITING] and not found[FAILED] and found[WORK] < budget)
+    return bool(found[WAITING] and not found[FAILED] and found[WORK] < budget and found[WORK] * rest < 4 * budget)
 
 
 def _rest(found: Column, before: int) -> float:

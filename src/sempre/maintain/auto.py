@@ -136,7 +136,7 @@ class Auto:
         change, limits = decision.change, work.backend.limits
         assert change is not None
         size = sum(len(work.old[name]) for name in stratum.relations)
-        guard = work.on_round = _Guard(work, size, history.full_seconds, decision.seconds)
+        guard = work.on_round = _Guard(work, size, history.full_seconds, decision.seconds, change.kind == "insert")
         work.on_phase = guard.turn
         work.backend.watch(guard.look)
         try:
@@ -184,7 +184,7 @@ def _costs(numbers: Sequence[Any]) -> tuple[Cost, ...]:
 class _Guard:
     """Watches the affected part and the time; raises `Abandoned` when maintaining stops being worth it."""
 
-    def __init__(self, work: Work, size: int, full_seconds: float, allowed: float) -> None:
+    def __init__(self, work: Work, size: int, full_seconds: float, allowed: float, grows: bool = False) -> None:
         self._observe = work.on_round
         self._limits = limits = work.backend.limits
         self._size = size
@@ -193,8 +193,10 @@ class _Guard:
         # not take longer than a run.
         self._whole = Stopwatch()
         self._begun: float | None = None
-        self._known = allowed > 0
-        self._limit = max(limits.time_share * full_seconds, allowed, limits.time_moment)
+        self._certain = allowed > 0 or grows
+        # What only grows is followed instance by instance, as in a run from scratch: that ends before such a run would.
+        share = limits.grown_share if grows else limits.time_share
+        self._limit = max(share * full_seconds, allowed, limits.time_moment)
         self._phase: Phase | None = None
         self._fronts: list[int] = []
         self.affected = 0
@@ -239,7 +241,7 @@ class _Guard:
         if spent > self._limit * (limits.shrinking_share if rest < 0.5 else 1.0):
             raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {full:.2f} s")
         expected = spent * (1 + rest)
-        if not self._known and spent > limits.early_share * self._limit and expected > limits.expected_share * full:
+        if not self._certain and spent > limits.early_share * self._limit and expected > limits.expected_share * full:
             raise Abandoned(
                 f"{spent:.2f} s spent, {expected:.2f} s expected for {self.affected:,} facts and what follows from "
                 f"them, and a run from scratch takes {full:.2f} s"

@@ -289,12 +289,16 @@ def _followed(stratum: Stratum, sizes: StratumSizes, history: History, made: Dec
         return again(f"updates with modules have taken {history.since:.2f} s, as much as a run from scratch")
     if change.rows > limits.change_share * change.read and change.rows > limits.change_rows:
         return again(f"the change has {change.rows:,} rows and the stratum reads {change.read:,}")
-    expected, known = history.expected(change.kind, change.rows, limits.similar_share)
+    kind = change.kind
+    expected, known = history.expected(kind, change.rows, limits.similar_share)
+    if not known and kind == "mixed" and history.costs.get("delete"):
+        kind = "delete"  # what goes costs more than what comes
+        expected, known = history.expected(kind, change.rows, limits.similar_share)
     if expected is not None and expected > max(limits.expected_share * history.full_seconds, limits.time_moment):
         return again(
             f"{change.rows:,} changed rows ({change.kind}) are expected to take {expected:.2f} s, "
             f"and a run from scratch takes {history.full_seconds:.2f} s",
-            history.faded(change.kind, limits.fading_share),
+            history.faded(kind, limits.fading_share),
         )
     if expected is None or not known:
         why, allowed = f"{way}: it is not known what {rows} cost", 0.0

@@ -170,12 +170,15 @@ class Ranked:
         ranked = [(rule, replace(p, ranked=True)) for rule in stratum.recursive for p in change_pivots(rule, changed)]
         update = StratumUpdate(work, stratum, [*_jobs(stratum), *ranked], walking=False)
         update.supports = {name: [] for name in stratum.relations}
+        if memory.ranks is not None:
+            work.on_phase(Phase.COMPARING)
         nonrecursive, recursive, removed = update.lost(memory.ranks)
         gained = update.gained()
         if update.is_any(nonrecursive, recursive, removed):
             if memory.ranks is None:
                 ranks, tight = memory.maps(update.backend, update.old)
                 memory = Ranks(ranks, tight, {}, memory.top, memory.exact)
+                work.on_phase(Phase.COMPARING)
                 nonrecursive, recursive, removed = update.lost(memory.ranks)
             memory = _without_lost(update, memory, (nonrecursive, recursive), removed)
         back: dict[str, Rows] = {}

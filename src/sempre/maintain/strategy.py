@@ -61,8 +61,12 @@ class DeferredMemory:
 
 
 class Phase(Enum):
-    """What the rounds of an update are for."""
+    """What an update is about to do: to find the instances that a change below makes and breaks, and two fixpoints.
 
+    What comes before is for the epochs to come too.
+    """
+
+    COMPARING = "comparing"
     DELETING = "deleting"
     INSERTING = "inserting"
 
