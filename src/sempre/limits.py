@@ -43,7 +43,9 @@ class Limits:
     similar_share: float = 3.0
     # An update is given up before, once it has taken this part of its time, if it seems to take longer than a run.
     early_share: float = 0.25
-    # A change that is expected to take longer than this share of a run from scratch is not tried.
+    # A change that is expected to take longer than this share of a run from scratch is not tried. From the lesser share
+    # on it is tried like one of which nothing is known.
+    avoided_share: float = 1.2
     expected_share: float = 0.8
     # What was learned keeps this share each time it is followed untried.
     fading_share: float = 0.7
@@ -161,12 +163,6 @@ class Limits:
     page_bytes: int = 1 << 20
     # The memory that sketches of what files have may take.
     sketch_bytes: int = 1 << 26
-
-    # ------------------------------------------------------------- explanations
-    # Facts that a proof is looked for backward from, and rule instances that may derive them; beyond these, the rounds
-    # of the whole stratum say which instances make the least proof.
-    traced_facts: int = 20_000
-    traced_instances: int = 200_000
 
 
 DEFAULTS = Limits()

@@ -184,9 +184,10 @@ def rerank(
 
 
 def _goes_on(state: tuple[Any, ...], rest: float, budget: int) -> bool:
-    """Whether there is more to do, and it is likely to be done within the budget."""
+    """Whether there is more to do, and it is likely to be done within about the budget."""
     found = state[3]
-    return bool(found[WAITING] and not found[FAILED] and found[WORK] < budget and found[WORK] * rest < 4 * budget)
+    work = int(found[WORK])
+    return bool(found[WAITING] and not found[FAILED] and (work < 2 * SLICE or work * (1 + rest) < 2 * budget))
 
 
 def _rest(found: Column, before: int) -> float:

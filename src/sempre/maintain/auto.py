@@ -145,8 +145,8 @@ class Auto:
             _unwatched(work, observe)
             why = str(reason)
             if isinstance(reason, Abandoned):
-                # It would have taken longer than that; how much longer is not known.
-                seconds = max(guard.prepared + 2 * guard.spent, history.full_seconds)
+                # It would have taken longer than that; how much longer can only be guessed.
+                seconds = min(max(2 * guard.spent, guard.expected), 2 * history.full_seconds)
                 history = history.learned(change.kind, seconds, change.rows, limits.similar_share)
                 why = f"{reason} ({memory.way}, {change.rows:,} rows, {change.kind})"
             work.notes.append(f"{', '.join(stratum.relations)} recomputed: {why}")
@@ -200,6 +200,8 @@ class _Guard:
         self._phase: Phase | None = None
         self._fronts: list[int] = []
         self.affected = 0
+        # The seconds that all of it was expected to take when somebody looked last.
+        self.expected = 0.0
 
     @property
     def spent(self) -> float:
@@ -234,17 +236,22 @@ class _Guard:
         """Raises when the time is up, or will be; `rest` is what is to come, as a multiple of what was."""
         full, limits = self._full_seconds, self._limits
         if self._begun is None:
-            if self.prepared > max(limits.prepare_share * full, limits.time_moment):
+            if self._whole.passed > limits.time_moment and self.prepared > max(
+                limits.prepare_share * full, limits.time_moment
+            ):
                 raise Abandoned(f"{self.prepared:.2f} s for counters, and a run takes {full:.2f} s")
             return
-        spent, rest = self.spent, self._rest() if rest is None else rest
-        if spent > self._limit * (limits.shrinking_share if rest < 0.5 else 1.0):
+        early = limits.early_share * self._limit
+        if self._whole.passed - self._begun <= early or (spent := self.spent) <= early:
+            return
+        shrinks = rest is not None or self._phase is Phase.INSERTING or self._rest() < 0.5
+        self.expected = spent * (1 + (self._rest() if rest is None else rest))
+        if spent > self._limit * (limits.shrinking_share if shrinks else 1.0):
             raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {full:.2f} s")
-        expected = spent * (1 + rest)
-        if not self._certain and spent > limits.early_share * self._limit and expected > limits.expected_share * full:
+        if not self._certain and self.expected > limits.expected_share * full:
             raise Abandoned(
-                f"{spent:.2f} s spent, {expected:.2f} s expected for {self.affected:,} facts and what follows from "
-                f"them, and a run from scratch takes {full:.2f} s"
+                f"{spent:.2f} s spent, {self.expected:.2f} s expected for {self.affected:,} facts and what follows "
+                f"from them, and a run from scratch takes {full:.2f} s"
             )
 
     def _rest(self) -> float:

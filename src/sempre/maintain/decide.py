@@ -294,13 +294,15 @@ def _followed(stratum: Stratum, sizes: StratumSizes, history: History, made: Dec
     if not known and kind == "mixed" and history.costs.get("delete"):
         kind = "delete"  # what goes costs more than what comes
         expected, known = history.expected(kind, change.rows, limits.similar_share)
-    if expected is not None and expected > max(limits.expected_share * history.full_seconds, limits.time_moment):
+    if expected is not None and expected > max(limits.avoided_share * history.full_seconds, limits.time_moment):
         return again(
             f"{change.rows:,} changed rows ({change.kind}) are expected to take {expected:.2f} s, "
             f"and a run from scratch takes {history.full_seconds:.2f} s",
             history.faded(kind, limits.fading_share),
         )
-    if expected is None or not known:
+    if expected is not None and expected > limits.expected_share * history.full_seconds:
+        why, allowed = f"{way}: {rows} may take as long as a run from scratch", 0.0
+    elif expected is None or not known:
         why, allowed = f"{way}: it is not known what {rows} cost", 0.0
     else:
         allowed = min(limits.expected_slack * expected, limits.expected_share * history.full_seconds)

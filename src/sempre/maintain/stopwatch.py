@@ -20,4 +20,9 @@ class Stopwatch:
     @property
     def seconds(self) -> float:
         """The less of the seconds that went by and those that processors have spent on this process."""
-        return min(time.perf_counter() - self._clock, time.process_time() - self._processor)
+        return min(self.passed, time.process_time() - self._processor)
+
+    @property
+    def passed(self) -> float:
+        """The seconds that went by. To ask for those of processors takes a call of the system."""
+        return time.perf_counter() - self._clock
