@@ -154,7 +154,7 @@ def test_an_expensive_kind_of_change_is_not_tried_and_then_tried_again(monkeypat
         monkeypatch.setattr(auto._Guard, "look", lambda guard, rest=None: None)
         snapshot = engine_of(db).snapshot
         (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, ChosenStrategy)]
-        memory = ChosenStrategy(Ranked(), chosen(db).memory, History(1e3, {"delete": (Cost(1.5e3, 1.0),)}))
+        memory = ChosenStrategy(Ranked(), chosen(db).memory, History(1e3, {"delete": (Cost(2e3, 1.0),)}))
         object.__setattr__(snapshot, "memories", {**snapshot.memories, index: memory})
         for number in range(3):
             changes = db.apply(delete={"e": [(number, number + 1)]})
@@ -226,7 +226,7 @@ def test_what_goes_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spent", "rest", "stops"), [(0.1, 5.0, False), (0.1, 9.0, True), (0.3, 0.1, False), (0.3, 1.0, True)]
+    ("spent", "rest", "stops"), [(0.1, 5.0, False), (0.1, 9.0, True), (0.3, 1.0, False), (0.5, 0.1, True)]
 )
 def test_an_update_is_given_up_as_soon_as_its_end_can_be_foretold(spent: float, rest: float, stops: bool) -> None:
     with database() as db:
