@@ -16,6 +16,7 @@ import numpy as np
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
+from sempre.files.arrays import numbers_of
 from sempre.files.columns import is_by_position
 from sempre.files.instants import Unsuited, whole_numbers
 from sempre.files.matching import BY_NAME, ColumnChoice, matched
@@ -373,7 +374,7 @@ class _Encoder:
             is_text = _is_text(type_) and not column.null_count
             return self._record_texts(index, data) if is_text else self.column(index, data.to_pylist())
         if kind is Kind.FLOAT and pa.types.is_floating(type_):
-            return float_codes(data.cast(pa.float64()).to_numpy())
+            return float_codes(numbers_of(data.cast(pa.float64())))
         if kind in INTEGER_RANGES:
             return self._integers(index, data, kind)
         raise self._fail_arrow(index, type_)
@@ -386,7 +387,7 @@ class _Encoder:
             raise DataError(Diagnostic("E509", message, hint=error.hint)) from None
         if whole is None:
             raise self._fail_arrow(index, data.type)
-        numbers = whole.to_numpy(zero_copy_only=False)
+        numbers = numbers_of(whole)
         if not numbers.size:
             return np.empty(0, np.int64)
         low, high = INTEGER_RANGES[kind]
@@ -401,7 +402,7 @@ class _Encoder:
 
         encoded = data if pa.types.is_dictionary(data.type) else data.dictionary_encode()
         codes = self._values.symbols.encode(encoded.dictionary.to_pylist())
-        return np.asarray(codes.take(encoded.indices.to_numpy()))
+        return np.asarray(codes.take(numbers_of(encoded.indices)))
 
     def _record_texts(self, index: int, data: Any) -> Column:
         import pyarrow as pa
@@ -411,7 +412,7 @@ class _Encoder:
             codes = codes_of(self._values, encoded.dictionary.to_pylist(), self._relation.types[index], self._types)
         except RecordError as error:
             raise self._fail(f"column `{self._relation.columns[index]}`: {error}") from None
-        return np.asarray(codes.take(encoded.indices.to_numpy()))
+        return np.asarray(codes.take(numbers_of(encoded.indices)))
 
     def _fail_arrow(self, index: int, type_: Any) -> DataError:
         name, kind = self._relation.columns[index], self._relation.kinds[index]

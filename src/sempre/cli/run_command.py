@@ -19,6 +19,7 @@ from sempre.cli.program_file import load_program
 from sempre.cli.terminal import ProgressLine, is_terminal, show_warnings
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.files import Epoch, check_root, write_changes
+from sempre.kernel import compiled
 
 if TYPE_CHECKING:
     from sempre.api import ChangeSet, Database, Program
@@ -86,6 +87,8 @@ def _evaluate(
         with clock.measure("read_seconds"):
             tables, notes = io.read(checked, database)
             known = [io.read_folder(checked, each, database) if isinstance(each, Path) else each for each in epochs]
+        if not known:
+            compiled.after_requests()
         changes = database.materialise(tables)
         del tables
         reports.append(_record(options, checked, 0, changes, clock, io) | ({"sources": notes} if notes else {}))

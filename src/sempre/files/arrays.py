@@ -27,6 +27,24 @@ def to_numpy(array: Any) -> NDArray[np.int64]:
     return np.frombuffer(data, np.int64, len(array), 8 * array.offset) if len(array) else np.empty(0, np.int64)
 
 
+def numbers_of(array: Any) -> NDArray[Any]:
+    """The integers or floats of an Arrow array without nulls, in the width they have."""
+    if isinstance(array, pa.ChunkedArray):
+        parts = [numbers_of(chunk) for chunk in array.chunks]
+        return np.concatenate(parts) if parts else np.empty(0, _dtype(array.type))
+    dtype = _dtype(array.type)
+    return (
+        np.frombuffer(array.buffers()[1], dtype, len(array), dtype.itemsize * array.offset)
+        if len(array)
+        else np.empty(0, dtype)
+    )
+
+
+def _dtype(type_: Any) -> np.dtype[Any]:
+    """The type of the numbers in the buffer of an Arrow array of integers or floats."""
+    return np.dtype(f"f{type_.bit_width // 8}" if pa.types.is_floating(type_) else str(type_))
+
+
 def bytes_to_arrow(texts: Sequence[bytes], type_: Any) -> Any:
     """An Arrow array of `binary` or `string`, or of the `large_` kind of these."""
     large = type_ in (pa.large_binary(), pa.large_string())

@@ -40,7 +40,10 @@ def unit_table(holds: bool) -> pa.Table:
 
 
 def empty_table(relation: Relation) -> pa.Table:
-    return schema_of(relation).empty_table() if relation.arity else unit_table(False)
+    if not relation.arity:
+        return unit_table(False)
+    schema = schema_of(relation)  # whose `empty_table` imports pandas where it is installed
+    return pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def table_of(relation: Relation, columns: list[list[object]]) -> pa.Table:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sempre.files.arrays import numbers_of
 from sempre.kernel.layout import Column
 from sempre.kernel.texts import Pool
 from sempre.kernel.values import Symbols
@@ -71,9 +72,9 @@ def _column(parts: Sequence[tuple[Any, Any]], size: int) -> Column:
     codes = np.empty(size, np.int64)
     at = 0
     for chunk, indices in parts:
-        found = indices.to_numpy()
+        found = numbers_of(indices)
         if pa.types.is_dictionary(chunk.type):
-            found = found.take(chunk.indices.to_numpy())
+            found = found.take(numbers_of(chunk.indices))
         codes[at : at + len(chunk)] = found
         at += len(chunk)
     return codes

@@ -79,7 +79,7 @@ def _read_fast(data: bytes, start: int, relation: Relation, layout: TextFormat) 
     first_line = data[start : end if end >= 0 else len(data)]
     source = pa.BufferReader(pa.py_buffer(data).slice(start))
     table = _parsed(source, first_line, schema, layout, delimiter, len(data) > ONE_THREAD_BYTES)
-    if table is None or (_may_have_wrapped(table, relation) and (b"x" in data or b"X" in data)):
+    if table is None or ((b"x" in data or b"X" in data) and _may_have_wrapped(table, relation)):
         return None
     return table
 

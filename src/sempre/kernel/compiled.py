@@ -1,10 +1,10 @@
 """When to use the compiled loops.
 
-Compiling takes seconds the first time and importing the compiler half a second every time; a small program must not
-wait for either. So nothing is imported up front: once enough rows went through the NumPy code to show that there is
-real work, a thread loads the loops in the background (from the disk cache, after the first time), and the callers
-switch over when it is done. The walker and the settler follow when somebody asks for them: what is compiled for nobody
-is lost when the process ends before it is done, and begins anew with the next one.
+A small program must not wait for a compiler. So nothing is imported up front: once enough rows went through the NumPy
+code to show that there is real work, a thread opens the loops in the background, as they were compiled before, and the
+callers switch over when it is done. After more work they are compiled, which takes seconds, if nobody did it before.
+Then the walker and the settler are loaded as well, which need the compiler itself, half a second and 100 MiB: unless
+`after_requests` was called, because no update is expected. Who asks for one of them gets it in any case.
 """
 
 from __future__ import annotations
@@ -15,30 +15,32 @@ from typing import Any
 
 # Below this many rows a call, NumPy wins or ties.
 WORTH_ROWS = 1 << 11
-# This many rows in calls that would have been worth it start the loading.
+# This many rows in calls that would have been worth it start the opening of what is there already.
+OPEN_ROWS = 1 << 22
+# This many start the compiling, or the loading of what needs the compiler.
 LOAD_ROWS = 1 << 24
 # A round too small to be worth it counts as this many: long chains are real work too.
 ROUND_ROWS = 1 << 16
 # How many seconds the first who asks for walker or settler waits for it: enough if it was compiled before.
 PATIENCE = 0.5
 
-LOOPS, WALKER, SETTLER = "loops", "walker", "settler"
+KEPT_LOOPS, LOOPS, WALKER, SETTLER = "kept loops", "loops", "walker", "settler"
 
-# What is loaded, and what is being loaded, by module of the kernel.
+# What is loaded, and what is being loaded.
 _loaded: dict[str, Any] = {}
 _loading: dict[str, threading.Thread] = {}
 _lock = threading.Lock()
 _seen = 0
+_is_eager = True
 
 
 def loops(size: int) -> Any:
     """The compiled loops if they are loaded and worth calling on `size` rows, else None."""
     if size < WORTH_ROWS:
         return None
-    found = _loaded.get(LOOPS)
-    if found is None:
+    if _seen <= LOAD_ROWS:
         _notice(size)
-    return found
+    return _loaded.get(LOOPS)
 
 
 def walker() -> Any:
@@ -51,8 +53,14 @@ def settler() -> Any:
     return _follower(SETTLER)
 
 
+def after_requests() -> None:
+    """Load walker and settler for those alone who ask for them."""
+    global _is_eager
+    _is_eager = False
+
+
 def _follower(name: str) -> Any:
-    if LOOPS not in _loaded:
+    if _seen <= LOAD_ROWS:
         _notice(ROUND_ROWS)
     elif name not in _loading:
         _start(name).join(PATIENCE)
@@ -63,7 +71,10 @@ def _notice(size: int) -> None:
     global _seen
     _seen += size
     if _seen > LOAD_ROWS:
-        _start(LOOPS)
+        for name in (LOOPS, WALKER, SETTLER) if _is_eager else (LOOPS,):
+            _start(name)
+    elif _seen > OPEN_ROWS:
+        _start(KEPT_LOOPS)
 
 
 def load(*names: str, wait: bool = False) -> None:
@@ -75,6 +86,9 @@ def load(*names: str, wait: bool = False) -> None:
 
 
 def _start(name: str) -> threading.Thread:
+    found = _loading.get(name)
+    if found is not None:
+        return found
     with _lock:
         if name not in _loading:
             _loading[name] = threading.Thread(target=_load, args=(name,), name=f"sempre-compile-{name}", daemon=True)
@@ -84,8 +98,21 @@ def _start(name: str) -> threading.Thread:
 
 def _load(name: str) -> None:
     try:
-        module = import_module(f"sempre.kernel.{name}")
-        module.warm()
-    except (ImportError, RuntimeError):  # a worker without the compiler, or without a place for what it makes
-        return
-    _loaded[name] = module
+        if name in (LOOPS, KEPT_LOOPS):
+            _load_loops(may_compile=name == LOOPS)
+        else:
+            module = import_module(f"sempre.kernel.{name}")
+            module.warm()
+            _loaded[name] = module
+    except (ImportError, RuntimeError, OSError):
+        return  # a worker without the compiler, or without a place for what it makes
+
+
+def _load_loops(may_compile: bool) -> None:
+    from sempre.kernel.compiled_loops import CompiledLoops
+
+    found = _loaded.get(LOOPS) or CompiledLoops.kept()
+    if found is None and may_compile:
+        found = CompiledLoops.made()
+    if found is not None:
+        _loaded[LOOPS] = found

@@ -83,7 +83,8 @@ class Mixing:
         return True
 
     def recipe(self) -> Recipe:
-        shifts, masks, places = (np.array([move[i] for move in self._moves], np.int64) for i in range(3))
+        moves = self._moves or [(0, 0, 0)]  # the loops make at least one
+        shifts, masks, places = (np.array([move[i] for move in moves], np.int64) for i in range(3))
         return Recipe(self._base, shifts, masks, places)
 
 

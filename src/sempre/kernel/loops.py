@@ -1,37 +1,42 @@
 """The compiled loops: single passes that NumPy can only express as searches, sorts or several passes.
 
-Imported by `compiled` alone, and only when worth it. Each has a NumPy twin in `join` or `run` that gives the same
-answer; `tests/unit/kernel` holds them to it.
+Each is a function as C has them: an array comes as the address of its first element, with its size where that is
+needed, results go into arrays of the caller, and nothing is allocated. So the machine code that Numba makes of them
+runs without Numba; `object_code` keeps it in a file, and imports this file only to make it. `CompiledLoops` has the
+faces that the rest of the kernel sees. Each loop has a NumPy twin in `join` or `run` that gives the same answer;
+`tests/unit/kernel` holds them to it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Small = NDArray[np.uint32]
+Bits = NDArray[np.uint8]
+
+# All that others can call, by name. Arguments are `Ints`, `Small`, `Bits` and numbers, and all return a number.
+LOOPS: dict[str, Callable[..., int]] = {}
 
 
-def _loop(function: Any) -> Any:
-    return njit(cache=True, nogil=True)(function)
-
-
-# The digits that `ordered` sorts by have at most so many bits: there are as many places to write to at a time.
-DIGIT_BITS = 10
+def _loop(function: Callable[..., int]) -> Callable[..., int]:
+    LOOPS[function.__name__] = function
+    return function
 
 
 @_loop
-def ordered(keys: Ints, low: int, other: Ints) -> Ints:
-    """Numbers sorted by all but their `low` last bits: in `keys` itself, or in another array of its size.
+def ordered(keys: Ints, size: int, other: Ints, low: int, places: Ints, most_bits: int) -> int:
+    """Sort numbers by all but their `low` last bits; returns 0 if they are in `keys` then, 1 if they are in `other`.
 
-    Digit by digit, the last first; digits that are the same in all numbers are left out.
+    Digit by digit, the last first; digits that are the same in all numbers are left out. A digit has at most
+    `most_bits` bits, and `places` has a place for each value of one.
     """
-    size = keys.size
     if size < 2:
-        return keys
+        return 0
     first = keys[0]
     last = first >> low
     varying = np.int64(0)
@@ -43,24 +48,25 @@ def ordered(keys: Ints, low: int, other: Ints) -> Ints:
         is_sorted &= last <= key
         last = key
     if is_sorted:
-        return keys
+        return 0
     # Where signs differ, the last digit has it the other way round.
     sign = np.int64(-1) << 63 if varying < 0 else np.int64(0)
     bits = 64
     while bits > low and not (varying >> (bits - 1)) & 1:
         bits -= 1
-    passes = (bits - low + DIGIT_BITS - 1) // DIGIT_BITS
+    passes = (bits - low + most_bits - 1) // most_bits
     width = (bits - low + passes - 1) // passes
     mask = (np.int64(1) << width) - 1
-    places = np.empty(1 << width, np.int64)
+    swapped = 0
     for shift in range(low, bits, width):
         if not (varying >> shift) & mask:
             continue
-        places[:] = 0
+        for digit in range(mask + 1):
+            places[digit] = 0
         for i in range(size):
             places[((keys[i] ^ sign) >> shift) & mask] += 1
-        place = 0
-        for digit in range(places.size):
+        place = np.int64(0)
+        for digit in range(mask + 1):
             count = places[digit]
             places[digit] = place
             place += count
@@ -70,17 +76,18 @@ def ordered(keys: Ints, low: int, other: Ints) -> Ints:
             other[places[digit]] = key
             places[digit] += 1
         keys, other = other, keys
-    return keys
+        swapped = 1 - swapped
+    return swapped
 
 
 @_loop
-def distinct(keys: Ints) -> int:
+def distinct(keys: Ints, size: int) -> int:
     """Move the distinct values of a sorted array to its front; returns how many there are."""
-    if keys.size == 0:
+    if size == 0:
         return 0
     last = keys[0]
     n = 1
-    for i in range(1, keys.size):
+    for i in range(1, size):
         key = keys[i]
         if key != last:
             keys[n] = key
@@ -90,25 +97,27 @@ def distinct(keys: Ints) -> int:
 
 
 @_loop
-def tally(keys: Ints) -> Ints:
-    """Move the distinct values of a sorted array to its front; returns how often each occurs."""
-    counts = np.empty(keys.size, np.int64)
+def tally(keys: Ints, size: int, counts: Ints) -> int:
+    """Move the distinct values of a sorted array to its front, and to `counts` how often each occurs.
+
+    Returns how many there are.
+    """
     n = 0
     i = 0
-    while i < keys.size:
+    while i < size:
         key = keys[i]
         begin = i
         i += 1
-        while i < keys.size and keys[i] == key:
+        while i < size and keys[i] == key:
             i += 1
         keys[n] = key
         counts[n] = i - begin
         n += 1
-    return counts[:n].copy()
+    return n
 
 
 @_loop
-def summed(both: Ints, spare: int, sums: Ints) -> int:
+def summed(both: Ints, size: int, spare: int, sums: Ints) -> int:
     """Move the distinct values of sorted numbers without their `spare` last bits to the front; returns how many.
 
     `sums` gets the sums of those bits.
@@ -116,7 +125,7 @@ def summed(both: Ints, spare: int, sums: Ints) -> int:
     mask = (np.int64(1) << spare) - 1
     n = -1
     last = np.int64(-1)
-    for i in range(both.size):
+    for i in range(size):
         key = both[i] >> spare
         count = both[i] & mask
         if key != last:
@@ -130,12 +139,12 @@ def summed(both: Ints, spare: int, sums: Ints) -> int:
 
 
 @_loop
-def merge(left: Ints, right: Ints) -> Ints:
-    out = np.empty(left.size + right.size, np.int64)
+def merge(left: Ints, left_size: int, right: Ints, right_size: int, out: Ints) -> int:
+    """Two sorted arrays as one."""
     i = 0
     j = 0
     n = 0
-    while i < left.size and j < right.size:
+    while i < left_size and j < right_size:
         a = left[i]
         b = right[j]
         take_left = a <= b
@@ -143,41 +152,46 @@ def merge(left: Ints, right: Ints) -> Ints:
         i += take_left
         j += not take_left
         n += 1
-    out[n : n + left.size - i] = left[i:]
-    n += left.size - i
-    out[n:] = right[j:]
-    return out
+    while i < left_size:
+        out[n] = left[i]
+        i += 1
+        n += 1
+    while j < right_size:
+        out[n] = right[j]
+        j += 1
+        n += 1
+    return n
 
 
 @_loop
-def without(left: Ints, right: Ints) -> Ints:
-    """The values of one sorted array that are not in the other."""
-    out = np.empty(left.size, np.int64)
+def without(left: Ints, left_size: int, right: Ints, right_size: int, out: Ints) -> int:
+    """The values of one sorted array that are not in the other; returns how many. `out` may be `left`."""
     j = 0
     n = 0
-    for i in range(left.size):
+    for i in range(left_size):
         key = left[i]
-        while j < right.size and right[j] < key:
+        while j < right_size and right[j] < key:
             j += 1
-        if j == right.size or right[j] != key:
+        if j == right_size or right[j] != key:
             out[n] = key
             n += 1
-    return out[:n]
+    return n
 
 
 @_loop
-def directory(keys: Ints, shift: int, buckets: int) -> NDArray[np.uint32]:
-    """Where each stretch of keys with equal `key >> shift` begins."""
-    starts = np.zeros(buckets + 1, np.uint32)
-    for i in range(keys.size):
+def directory(keys: Ints, size: int, shift: int, starts: Small, buckets: int) -> int:
+    """Where each stretch of keys with equal `key >> shift` begins: one more number than there are buckets."""
+    for bucket in range(buckets + 1):
+        starts[bucket] = np.uint32(0)
+    for i in range(size):
         starts[(keys[i] >> shift) + 1] += np.uint32(1)
     for bucket in range(buckets):
         starts[bucket + 1] += starts[bucket]
-    return starts
+    return 0
 
 
-@_loop
-def _lower_bound(keys: Ints, starts: NDArray[np.uint32], shift: int, key: int) -> int:
+@njit(error_model="numpy")
+def _lower_bound(keys: Ints, starts: Small, shift: int, key: int) -> int:
     """The first position whose key is not below `key`."""
     bucket = key >> shift
     low = np.int64(starts[bucket])
@@ -188,75 +202,85 @@ def _lower_bound(keys: Ints, starts: NDArray[np.uint32], shift: int, key: int) -
             low = middle + 1
         else:
             high = middle
-    return int(low)
+    return low  # type: ignore[return-value]
 
 
 @_loop
-def member(keys: Ints, starts: NDArray[np.uint32], shift: int, probes: Ints) -> NDArray[np.bool_]:
-    found = np.zeros(probes.size, np.bool_)
-    for i in range(probes.size):
+def member(keys: Ints, size: int, starts: Small, shift: int, probes: Ints, count: int, found: Bits) -> int:
+    """Which probes occur; returns how many."""
+    hits = 0
+    for i in range(count):
         at = _lower_bound(keys, starts, shift, probes[i])
-        found[i] = at < keys.size and keys[at] == probes[i]
-    return found
+        hit = at < size and keys[at] == probes[i]
+        found[i] = np.uint8(hit)
+        hits += hit
+    return hits
 
 
 @_loop
-def find(keys: Ints, starts: NDArray[np.uint32], shift: int, probes: Ints) -> Ints:
-    found = np.empty(probes.size, np.int64)
-    for i in range(probes.size):
+def find(keys: Ints, size: int, starts: Small, shift: int, probes: Ints, count: int, found: Ints) -> int:
+    """The position of each probe, -1 for those that do not occur."""
+    for i in range(count):
         at = _lower_bound(keys, starts, shift, probes[i])
-        found[i] = at if at < keys.size and keys[at] == probes[i] else -1
-    return found
+        found[i] = at if at < size and keys[at] == probes[i] else -1
+    return 0
 
 
 @_loop
-def ranges(keys: Ints, starts: NDArray[np.uint32], shift: int, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    begins = np.empty(low.size, np.int64)
-    ends = np.empty(low.size, np.int64)
-    for i in range(low.size):
+def ranges(
+    keys: Ints, size: int, starts: Small, shift: int, low: Ints, high: Ints, count: int, begins: Ints, ends: Ints
+) -> int:
+    """For every pair of bounds, the positions `begin:end` of the keys within them."""
+    for i in range(count):
         at = _lower_bound(keys, starts, shift, low[i])
         begins[i] = at
         last = high[i]
-        if at < keys.size and keys[at] <= last:
+        if at < size and keys[at] <= last:
             # Most ranges are short: look a few keys ahead before searching.
-            stop = min(at + 8, keys.size)
+            stop = min(at + 8, size)
             at += 1
             while at < stop and keys[at] <= last:
                 at += 1
-            if at == stop and at < keys.size and keys[at] <= last:
+            if at == stop and at < size and keys[at] <= last:
                 at = _lower_bound(keys, starts, shift, last)
-                if at < keys.size and keys[at] == last:
+                if at < size and keys[at] == last:
                     at += 1
         ends[i] = at
-    return begins, ends
+    return 0
 
 
 @_loop
-def expand(keys: Ints, begins: Ints, ends: Ints, total: int) -> tuple[Ints, Ints]:
-    """For every range, its row number and the keys in it."""
-    rows = np.empty(total, np.int64)
-    found = np.empty(total, np.int64)
+def expand(keys: Ints, begins: Ints, ends: Ints, count: int, rows: Ints, found: Ints) -> int:
+    """For every range, its row number and the keys in it; returns how many."""
     n = 0
-    for i in range(begins.size):
+    for i in range(count):
         for position in range(begins[i], ends[i]):
             rows[n] = i
             found[n] = keys[position]
             n += 1
-    return rows, found
+    return n
 
 
 @_loop
-def reach(starts: Ints, heads: Ints, sources: Ints) -> tuple[Ints, Ints]:
-    """The (position of the source, node) pairs that nonempty paths from the sources make.
+def reach(
+    starts: Ints,
+    heads: Ints,
+    nodes: int,
+    sources: Ints,
+    count: int,
+    seen: Ints,
+    rows: Ints,
+    found: Ints,
+    room: int,
+    state: Ints,
+) -> int:
+    """The (position of the source, node) pairs that nonempty paths from the sources make; returns how many are done.
 
-    The edges of node i are `heads[starts[i]:starts[i + 1]]`.
+    The edges of node i are `heads[starts[i]:starts[i + 1]]`. `seen` has the last source for every node, -1 at first.
+    `state` has how many sources are done, and the number of pairs. Ends where the next source might not find room.
     """
-    seen = np.full(starts.size - 1, -1, np.int64)
-    size = 1024
-    rows = np.empty(size, np.int64)
-    found = np.empty(size, np.int64)
-    n = 0
-    for i in range(sources.size):
+    i, n = state[0], state[1]
+    while i < count and room - n >= nodes:
         at = n
         node = sources[i]
         while True:
@@ -264,14 +288,6 @@ def reach(starts: Ints, heads: Ints, sources: Ints) -> tuple[Ints, Ints]:
                 head = heads[position]
                 if seen[head] != i:
                     seen[head] = i
-                    if n == size:
-                        size *= 2
-                        longer = np.empty(size, np.int64)
-                        longer[:n] = rows
-                        rows = longer
-                        longer = np.empty(size, np.int64)
-                        longer[:n] = found
-                        found = longer
                     rows[n] = i
                     found[n] = head
                     n += 1
@@ -279,40 +295,43 @@ def reach(starts: Ints, heads: Ints, sources: Ints) -> tuple[Ints, Ints]:
                 break
             node = found[at]
             at += 1
-    return rows[:n], found[:n]
+        i += 1
+    state[0], state[1] = i, n
+    return i
 
 
 @_loop
 def gather(
     base: Ints,
+    count: int,
     weights: Ints,
+    one_weight: int,
     keys: Ints,
     begins: Ints,
     ends: Ints,
     shifts: Ints,
     masks: Ints,
     places: Ints,
+    moves: int,
     slots: Ints,
+    slot_bits: int,
     counts: Ints,
     used: Ints,
+    most_used: int,
     state: Ints,
     most: int,
-) -> bool:
-    """Count the keys that rows and the keys in their ranges make, see `gather.Recipe`; False when there is more to do.
+) -> int:
+    """Count the keys that rows and the keys in their ranges make, see `gather.Recipe`; 0 when there is more to do.
 
     `slots` has the keys by their hash, -1 for none, `used` the places in it that have one. `state` has how many there
     are, the row, and the position in its range.
     """
     n, row, position = state[0], state[1], state[2]
-    last = np.int64(slots.size - 1)
-    away = np.uint64(64)
-    while (np.int64(1) << (np.int64(64) - np.int64(away))) <= last:
-        away -= np.uint64(1)
-    one_weight = weights.size == 1
-    moves = shifts.size
+    last = (np.int64(1) << slot_bits) - 1
+    away = np.uint64(64 - slot_bits)
     shift, mask, place = shifts[0], masks[0], places[0]
-    done = 0
-    while row < begins.size:
+    done = np.int64(0)
+    while row < count:
         first = base[row]
         weight = weights[0] if one_weight else weights[row]
         if position < 0:
@@ -320,9 +339,9 @@ def gather(
         stop = min(ends[row], position + most - done)
         done += stop - position
         while position < stop:
-            if n == used.size:
+            if n == most_used:
                 state[0], state[1], state[2] = n, row, position
-                return False
+                return 0
             found = keys[position]
             key = first + (((found >> shift) & mask) << place)
             for move in range(1, moves):
@@ -343,43 +362,45 @@ def gather(
             position += 1
         if position < ends[row]:
             state[0], state[1], state[2] = n, row, position
-            return False
+            return 0
         row += 1
         position = np.int64(-1)
     state[0], state[1], state[2] = n, row, position
-    return True
+    return 1
 
 
 @_loop
 def pour(
     base: Ints,
+    count: int,
     weights: Ints,
+    one_weight: int,
     keys: Ints,
     begins: Ints,
     ends: Ints,
     shifts: Ints,
     masks: Ints,
     places: Ints,
+    moves: int,
     spare: int,
     words: Ints,
+    size: int,
     state: Ints,
-) -> bool:
+) -> int:
     """Write the keys that `gather` would count one after the other, with their weights in `spare` bits behind them.
 
-    `state` is as in `gather`; False when `words` are full and there is more to do.
+    `state` is as in `gather`; 0 when `words` are full and there is more to do.
     """
     n, row, position = state[0], state[1], state[2]
-    one_weight = weights.size == 1
-    moves = shifts.size
     shift, mask, place = shifts[0], masks[0], places[0]
-    while row < begins.size:
+    while row < count:
         first = base[row]
         weight = weights[0] if one_weight else weights[row]
         if spare == 0:
             weight = np.int64(0)
         if position < 0:
             position = begins[row]
-        stop = min(ends[row], position + words.size - n)
+        stop = min(ends[row], position + size - n)
         for at in range(position, stop):
             found = keys[at]
             key = first + (((found >> shift) & mask) << place)
@@ -389,27 +410,8 @@ def pour(
             n += 1
         if stop < ends[row]:
             state[0], state[1], state[2] = n, row, stop
-            return False
+            return 0
         row += 1
         position = np.int64(-1)
     state[0], state[1], state[2] = n, row, position
-    return True
-
-
-def warm() -> None:
-    """Compile or load every loop for the types it is called with."""
-    one = np.ones(1, np.int64)
-    starts = directory(one, 0, 2)
-    ordered(one, 0, one.copy())
-    distinct(one)
-    tally(one)
-    summed(one.copy(), 1, one.copy())
-    merge(one, one)
-    without(one, one)
-    member(one, starts, 0, one)
-    find(one, starts, 0, one)
-    ranges(one, starts, 0, one, one)
-    expand(one, one, one, 0)
-    reach(np.array([0, 1]), one - one, one - one)
-    gather(one, one, one, one - one, one - one, one, one, one, one - 2, one.copy(), one.copy(), one - one, 1)
-    pour(one, one, one, one - one, one - one, one, one, one, 0, one.copy(), one - one)
+    return 1
