@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +80,8 @@ def test_loops_read_any_array_and_write_to_no_other(file: Path) -> None:
     assert loops.without(every[1::3], every[::4]).tolist() == [n for n in every[1::3].tolist() if n % 4]
     fixed = every.copy()
     fixed.flags.writeable = False
-    for array in (fixed, every[::2], every.astype(np.int32)):
+    others: list[Any] = [fixed, every[::2], every.astype(np.int32)]
+    for array in others:
         with pytest.raises(AssertionError):
             loops.distinct(array)
 
