@@ -164,5 +164,11 @@ class Limits:
     # The memory that sketches of what files have may take.
     sketch_bytes: int = 1 << 26
 
+    # ------------------------------------------------------------- explanations
+    # Facts that a proof is looked for backward from, and rule instances that may derive them; beyond these, the rounds
+    # of the whole stratum say which instances make the least proof.
+    traced_facts: int = 20_000
+    traced_instances: int = 200_000
+
 
 DEFAULTS = Limits()
