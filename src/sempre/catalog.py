@@ -81,9 +81,9 @@ SYNTAX = (
     ),
     Entry(
         "E122",
-        "the preprocessor (`#define`, `.include`, ...), which is not supported",
-        "Run the preprocessor before, or write the text out.",
-        '`.include "other.dl"`',
+        "a line of the preprocessor that does not begin a line, or stands in a change script or a question",
+        "Write it on a line of its own.",
+        "`.decl p(x: number) p(1). #define LIMIT 10`",
     ),
     Entry(
         "E123",
@@ -186,6 +186,44 @@ SYNTAX = (
         "`.override` of a relation that no base declares, or not as `overridable`",
         "Add `overridable` to the declaration in the base, or use the name in the hint.",
         "`.comp A { .decl p(x: number) } .comp B : A { .override p p(1). }`",
+    ),
+    Entry(
+        "E147",
+        "`#include` of a file that is not there, that cannot be read or that is outside of `--root`",
+        "Write the name as seen from the file that includes it, or name the folder with `-I`.",
+        '`#include "missing.dl"`',
+    ),
+    Entry(
+        "E148",
+        "a macro with the wrong number of arguments, or with arguments that are never closed",
+        "Give the macro as many arguments as it is defined with.",
+        "a use `EDGE(1)` after `#define EDGE(x, y) edge(x, y).`",
+    ),
+    Entry("E149", "`#if`, `#else` and `#endif` that do not belong together", "Close every `#if` once.", "`#endif`"),
+    Entry(
+        "E150",
+        "a condition of `#if` or `#elif` that cannot be computed",
+        "Write integers, macros, `defined(X)` and the operators of C.",
+        "`#if (1 +` and an `#endif`",
+    ),
+    Entry("E151", "`#error`, which the program itself reports", "Do what its text says.", "`#error needs 64 bits`"),
+    Entry(
+        "E152",
+        "files that include each other without end",
+        "Write `#pragma once` at the top of the file.",
+        "a file with its own name behind `#include`",
+    ),
+    Entry(
+        "E153",
+        "a directive of the preprocessor that does not exist, or a macro that cannot be defined so",
+        "Use one of the directives in the hint.",
+        "`#defin LIMIT 10`",
+    ),
+    Entry(
+        "E154",
+        "macros that stand for too much text, or for each other too often",
+        "Write some of them out.",
+        "ten macros each of which is ten times the next",
     ),
     Entry(
         "E190",
@@ -880,6 +918,13 @@ WARNINGS = (
         "other than in Soufflé",
         "Write `_x`, which counts in both, or read a relation without that column.",
         "`.decl v(w: symbol, r: symbol) .input v .decl n(n: number) .output n n(count : { v(_, r), v(r, r) }).`",
+    ),
+    Entry(
+        "W210",
+        "a word of an early version of Soufflé: `.number_type`, `.symbol_type`, a type without a base, a qualifier "
+        "`input`, `output` or `printsize`",
+        "Write what the hint says; it means the same.",
+        "`.number_type Id .decl p(x: Id) .output p p(1).`",
     ),
 )
 

@@ -6,6 +6,7 @@ has a case here; `tests/unit/test_catalog.py` has what is true of all codes.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -25,12 +26,17 @@ def report(path: Path) -> str:
     """What is said about the text in `path`, errors and warnings alike."""
     text = path.read_text(encoding="utf-8")
     try:
-        if path.suffix == ".changes":
-            parse_changes(text, path.name)
-            return ""
-        checked = check(parse(text, path.name), {path.name: text})
+        with contextlib.chdir(HERE):  # what a case includes is beside it
+            return _said(path, text)
     except SempreError as error:
         return str(error)
+
+
+def _said(path: Path, text: str) -> str:
+    if path.suffix == ".changes":
+        parse_changes(text, path.name)
+        return ""
+    checked = check(parse(text, path.name), {path.name: text})
     return render(checked.warnings, checked.sources)
 
 

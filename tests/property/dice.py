@@ -56,6 +56,7 @@ def literal(value: Value, kind: str) -> s.Term:
         return s.Record(tuple(literal(part, "number") for part in value))
     if isinstance(value, str):
         return s.String(value)
+    # Half of the whole numbers have neither point nor suffix: their place says what they are.
     if isinstance(value, float):
-        return s.Float(value)
-    return s.Unsigned(value) if kind == "unsigned" else s.Number(value)
+        return s.Number(int(value)) if value.is_integer() and value % 2 == 0 else s.Float(value)
+    return s.Unsigned(value) if kind == "unsigned" and value % 2 else s.Number(value)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sempre.analysis.draft import Draft
 from sempre.analysis.model import Const, Fact, Kind, Relation
-from sempre.analysis.type_inference import LEAST_NUMBER, MOST_NUMBER, MOST_UNSIGNED
+from sempre.analysis.type_inference import LEAST_NUMBER, MOST_FLOAT, MOST_NUMBER, MOST_UNSIGNED
 from sempre.lang.syntax import Atom, Float, Number, Rule, String, Term, Unsigned, is_plain_fact
 
 
@@ -62,7 +62,7 @@ def literal(term: Term, kind: Kind) -> Const | None:
             return Const(value, kind)
         case String(value) if kind is Kind.SYMBOL:
             return Const(value, kind)
-        case Float(value) if kind is Kind.FLOAT and abs(value) != float("inf"):
-            return Const(value, kind)
+        case Number(value) | Float(value) if kind is Kind.FLOAT and abs(value) <= MOST_FLOAT:
+            return Const(float(value), kind)
         case _:
             return None

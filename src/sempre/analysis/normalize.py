@@ -246,7 +246,8 @@ class _Normalizer:
     def constant(self, term: Term) -> Const | None:
         match term:
             case Number(value) | Unsigned(value):
-                return Const(value, self.typing.kind(term))
+                kind = self.typing.kind(term)
+                return Const(float(value) if kind is Kind.FLOAT else value, kind)
             case Float(value):
                 return Const(value, Kind.FLOAT)
             case String(value):

@@ -7,6 +7,7 @@ only what is a subtype of its column, as in Soufflé. Results of functors, and l
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -32,6 +33,7 @@ from sempre.lang.syntax import (
     Negation,
     Nil,
     Number,
+    Pragma,
     Record,
     String,
     Term,
@@ -41,6 +43,7 @@ from sempre.lang.syntax import (
 )
 
 LEAST_NUMBER, MOST_NUMBER, MOST_UNSIGNED = -(2**63), 2**63 - 1, 2**64 - 1
+MOST_FLOAT = sys.float_info.max
 
 
 def key_of(term: Term) -> Key:
@@ -63,13 +66,17 @@ class Typing:
 
 
 def check_types(draft: Draft) -> Draft:
-    """Pass: report clashes of types, in the rules as they were written; the kinds are kept for those that stay."""
-    typings = {id(clause): infer(clause, draft.relations, draft.types) for clause in draft.written}
+    """Pass: report clashes of types, in the rules as they were written; the kinds are kept for those that stay.
+
+    Under the pragma `legacy`, subtypes of one type flow into each other.
+    """
+    legacy = any(isinstance(item, Pragma) and item.key == "legacy" for item in draft.program.items)
+    typings = {id(clause): infer(clause, draft.relations, draft.types, legacy) for clause in draft.written}
     checked = draft.report_clauses((clause, typings[id(clause)].diagnostics) for clause in draft.written)
     return replace(checked, typings=typings)
 
 
-def infer(clause: Clause, relations: Mapping[str, Relation], types: TypeTable) -> Typing:
+def infer(clause: Clause, relations: Mapping[str, Relation], types: TypeTable, legacy: bool = False) -> Typing:
     """The kinds of all terms of a clause."""
     inference = _Inference(relations, types)
     inference.body(clause.body)
@@ -77,7 +84,7 @@ def infer(clause: Clause, relations: Mapping[str, Relation], types: TypeTable) -
     inference.records()
     inference.literals()
     diagnostics = [*inference.diagnostics]
-    if not diagnostics:
+    if not diagnostics and not legacy:
         diagnostics += inference.subtypes()
     return Typing(inference.classes, tuple(diagnostics))
 
@@ -150,7 +157,7 @@ class _Inference:
         match term:
             case Number():
                 self.number_terms.append(term)
-                self.says(term, Kind.NUMBER, Kind.UNSIGNED)
+                self.says(term, Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
             case Unsigned():
                 self.number_terms.append(term)
                 self.says(term, Kind.UNSIGNED)
@@ -300,8 +307,8 @@ class _Inference:
         """Report numbers that do not fit their kind."""
         for term in self.number_terms:
             kind = self.classes.sort(id(term)).kind
-            if isinstance(term, Float):
-                fits = abs(term.value) != float("inf")
+            if kind is Kind.FLOAT:
+                fits = abs(term.value) <= MOST_FLOAT
             elif kind is Kind.UNSIGNED:
                 fits = 0 <= term.value <= MOST_UNSIGNED
             else:
@@ -326,7 +333,8 @@ class _Inference:
             for found in sorted(given.get(variable.name, ())):
                 if not self.types.is_subtype(found, type_name):
                     message = f"{_name(variable)} is of type `{found}`, but {column} takes `{type_name}`"
-                    hint = f"Write `as({shown(variable.name)}, {type_name})` if that is meant."
+                    cast = f"`as({shown(variable.name)}, {type_name})`"
+                    hint = f"Write {cast} if that is meant; `--legacy` takes all as they are."
                     yield Diagnostic("E303", message, variable.span, hint=hint)
                     break
 
@@ -345,8 +353,6 @@ def _name(term: Term) -> str:
 
 def _literal_hint(term: Term, wanted: Sort) -> str:
     """How to write a number literal as the kind that is wanted."""
-    if isinstance(term, Number) and wanted.kinds == {Kind.FLOAT}:
-        return f"Write `{term.value}.0`."
     if isinstance(term, Number) and wanted.kinds == {Kind.SYMBOL}:
         return f'Write `"{term.value}"`.'
     return ""

@@ -8,10 +8,21 @@ from collections.abc import Iterator
 from sempre.analysis.draft import Draft
 from sempre.analysis.naming import nearest
 from sempre.diagnostics import Diagnostic
-from sempre.lang.syntax import Aggregate, Atom, Negation, Pragma, Rule, Variable, Wildcard
+from sempre.lang.syntax import (
+    Aggregate,
+    Atom,
+    Negation,
+    Pragma,
+    RelationDecl,
+    Rule,
+    Subtype,
+    TypeDecl,
+    Variable,
+    Wildcard,
+)
 from sempre.lang.walk import descend, variables
 
-PRAGMAS = ("semantics", "magic", "magic-transform")
+PRAGMAS = ("semantics", "magic", "magic-transform", "legacy")
 
 
 def warn(draft: Draft) -> Draft:
@@ -23,6 +34,7 @@ def warn(draft: Draft) -> Draft:
         *_unknown_pragmas(draft),
         *_empty_relations(draft, read, derived),
         *_counted_wildcards(draft),
+        *_deprecated(draft),
     ])  # fmt: skip
 
 
@@ -31,6 +43,8 @@ def _unused_relations(draft: Draft, read: set[str], derived: set[str]) -> Iterat
     writes = any(relation.outputs or relation.printsize for relation in draft.relations.values())
     for name, relation in draft.relations.items():
         wanted = relation.outputs or relation.printsize if writes else name in derived or relation.inputs
+        if relation.span.within:
+            continue  # a component is there for several uses, and none has to use all of it
         if name not in read and not wanted and "demand" not in relation.qualifiers:
             message = f"relation `{name}` is never used"
             hint = f"Write it out with `.output {name}`, or remove it."
@@ -67,9 +81,28 @@ def _singles(rule: Rule) -> list[Variable]:
 def _unknown_pragmas(draft: Draft) -> Iterator[Diagnostic]:
     for item in draft.program.items:
         if isinstance(item, Pragma) and item.key not in PRAGMAS:
-            hint = nearest(item.key, PRAGMAS) or "Remove it; `semantics` and `magic` are those that have an effect."
+            hint = (
+                nearest(item.key, PRAGMAS)
+                or "Remove it; `semantics`, `magic` and `legacy` are those that have an effect."
+            )
             message = f"the pragma `{item.key}` has no effect"
             yield Diagnostic("W204", message, item.span, hint=hint, severity="warning")
+
+
+def _deprecated(draft: Draft) -> Iterator[Diagnostic]:
+    """Words of early versions of Soufflé, which warns of them, too."""
+    for item in draft.program.items:
+        if isinstance(item, RelationDecl):
+            for word in item.qualifiers:
+                if word in ("input", "output", "printsize"):
+                    message = f"the qualifier `{word}` is of an early version of Soufflé"
+                    hint = f"Write `.{word} {item.name}`."
+                    yield Diagnostic("W210", message, item.span, hint=hint, severity="warning")
+        elif isinstance(item, TypeDecl) and item.old:
+            message = f"this declaration of `{item.name}` is of an early version of Soufflé"
+            base = item.definition.base if isinstance(item.definition, Subtype) else "symbol"
+            hint = f"Write `.type {item.name} <: {base}`."
+            yield Diagnostic("W210", message, item.span, hint=hint, severity="warning")
 
 
 def _empty_relations(draft: Draft, read: set[str], derived: set[str]) -> Iterator[Diagnostic]:

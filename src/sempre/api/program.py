@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import ProgramError
-from sempre.lang.parser import parse
+from sempre.lang.parser import parse_prepared, prepare
+from sempre.lang.preprocessor import Preprocessing
 from sempre.rewrites.demand import Pattern
 from sempre.rewrites.goals import for_outputs, for_question
 
@@ -30,13 +31,38 @@ class Program:
         The name that messages show.
     semantics
         `stratified` or `active`, instead of what the program's own pragma says.
+    include
+        Folders where `#include` looks, besides the one of the file.
+    macros
+        What the preprocessor knows from the start: `{"LIMIT": "10"}` is `#define LIMIT 10`.
+    legacy
+        Subtypes of one type flow into each other, as in programs for early versions of Soufflé; the same as
+        `.pragma "legacy"`.
+    root
+        Refuse to include files outside of this folder.
     """
 
-    def __init__(self, text: str, file: str = "<program>", *, semantics: str | None = None) -> None:
-        self.text = text
+    def __init__(
+        self,
+        text: str,
+        file: str = "<program>",
+        *,
+        semantics: str | None = None,
+        include: Iterable[str | Path] = (),
+        macros: Mapping[str, str] | None = None,
+        legacy: bool = False,
+        root: str | Path | None = None,
+    ) -> None:
+        if legacy:
+            text = f'{text}\n.pragma "legacy"\n'
+        folders = tuple(map(str, (include,) if isinstance(include, str | Path) else include))
+        settings = Preprocessing(folders, tuple((macros or {}).items()), None if root is None else str(root))
+        prepared = prepare(text, file, settings)
+        # What a store keeps: included files and macros are in it.
+        self.text = prepared.text
         self.file = file
-        self.syntax = parse(text, file)
-        self.checked: CheckedProgram = check(self.syntax, {file: text}, semantics)
+        self.syntax = parse_prepared(prepared)
+        self.checked: CheckedProgram = check(self.syntax, prepared.sources, semantics)
         # What a database evaluates: other rules for the same facts, as far as these are wanted.
         self.evaluated = self.checked
 
@@ -44,7 +70,9 @@ class Program:
         """The same program checked under other semantics, or itself."""
         if semantics in (None, self.checked.semantics):
             return self
-        return Program(self.text, self.file, semantics=semantics)
+        made = copy(self)
+        made.checked = made.evaluated = check(self.syntax, self.checked.sources, semantics)
+        return made
 
     def for_outputs(self, *, magic: bool = False) -> Program:
         """The program cut down to what its outputs need; itself if it has none, or if its rules are active.
@@ -90,15 +118,15 @@ class Program:
         return answer_once(self, text, facts, options)
 
     @staticmethod
-    def from_file(path: str | Path, *, semantics: str | None = None) -> Program:
-        """The program in a file."""
+    def from_file(path: str | Path, **options: Any) -> Program:
+        """The program in a file; the options are those of `Program`."""
         try:
             text = Path(path).read_text("utf-8-sig")
         except UnicodeDecodeError as error:
             raise ProgramError(f"`{path}` is not UTF-8 text: byte {error.start} cannot be decoded") from None
         except OSError as error:
             raise ProgramError(f"cannot read `{path}`: {(error.strerror or str(error)).lower()}") from None
-        return Program(text, str(path), semantics=semantics)
+        return Program(text, str(path), **options)
 
     @property
     def relations(self) -> Mapping[str, Relation]:

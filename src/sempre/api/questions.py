@@ -18,7 +18,7 @@ from sempre.api.views import contains
 from sempre.diagnostics import DataError, Diagnostic, StateError
 from sempre.ingest import encode_value
 from sempre.kernel.values import Values
-from sempre.lang.parser import parse_atom
+from sempre.lang.parser import parse, parse_atom
 from sempre.lang.printer import string_text
 from sempre.lang.syntax import Atom, RelationDecl, Variable, Wildcard
 from sempre.query import constant
@@ -188,7 +188,7 @@ def with_qualifier(program: Program, names: Iterable[str]) -> str:
         names = (names,)
     wanted = {name for name in names if "demand" not in _declared(program, name).qualifiers}
     ends: dict[tuple[int, int], set[str]] = {}
-    for item in program.syntax.items:
+    for item in parse(program.text).items:  # places in what is left of the text behind the preprocessor
         if isinstance(item, RelationDecl):
             ends.setdefault((item.span.end_line, item.span.end_column), set()).add(item.name)
     if inner := wanted.difference(*ends.values()):

@@ -12,8 +12,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from sempre.cli.arguments import STORE_COMMANDS, UsageError, parse
+from sempre.cli.arguments import STORE_COMMANDS, parse
 from sempre.cli.signals import SignalExit
+from sempre.cli.souffle_options import UsageError
 from sempre.cli.terminal import show_error, show_text
 from sempre.diagnostics import BackendError, InternalError, SempreError
 

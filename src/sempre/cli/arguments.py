@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from sempre.cli.souffle_options import UsageError, add_reading, add_refused, jobs
 from sempre.diagnostics import StateError
 from sempre.maintain.strategy_names import STRATEGY_NAMES
 from sempre.sizes import parse_size
@@ -39,8 +40,7 @@ sempre keeps the consequences of Datalog rules up to date.
 """
 
 
-class UsageError(Exception):
-    """The command line asks for something impossible."""
+SHOWN = ("initial-ast", "transformed-program", "transformed-ast", "plans")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -59,7 +59,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
     if argv[0] == "help":
         argv = [argv[1], "--help"]
     if argv[0] not in COMMANDS:
-        raise UsageError(f"unknown command `{argv[0]}`\nhint: the commands are {', '.join(COMMANDS)}")
+        instead = f"the commands are {', '.join(COMMANDS)}"
+        if any(word.endswith(".dl") for word in argv):
+            instead = f"sempre run {' '.join(argv)}"
+        raise UsageError(f"unknown command `{argv[0]}`\nhint: {instead}")
     options = _parser(argv[0]).parse_args(argv[1:])
     options.command = argv[0]
     if options.command in ("run", *PLACED_COMMANDS):
@@ -84,7 +87,9 @@ def _parser(command: str) -> _Parser:
         parser.add_argument("program", metavar="PROGRAM.dl", type=Path)
         parser.add_argument("-v", "--verbose", action="store_true", help="also print the plan of every rule")
         parser.add_argument("--modules", metavar="auto|off|LIST", default="auto", help=MODULES_HELP)
-        parser.add_argument("--show", choices=("transformed-program",), help="print this, and nothing else")
+        parser.add_argument("--show", choices=SHOWN, help="print this, and nothing else")
+        add_reading(parser.add_argument)
+        add_refused(parser.add_argument, ("-v", "--verbose", "--show"))
         return parser
     if command in STORE_COMMANDS:
         return _store_parser(command)
@@ -108,6 +113,8 @@ def _store_parser(command: str) -> _Parser:
     add("store", metavar="STORE or PROGRAM.dl" if command == "query" else "STORE")
     if command in ("init", "migrate"):
         add("program", metavar="PROGRAM.dl", type=Path)
+    if command in ("init", "migrate", "query"):
+        add_reading(add)
     if command in ("apply", "whatif"):
         add("changes", metavar="FILE_OR_DIR", type=Path, nargs="+",
             help="a change script, or a folder of R.insert.facts and R.delete.facts")  # fmt: skip
@@ -182,6 +189,7 @@ def _network_parser() -> _Parser:
     add("-F", "--facts", metavar="DIR", type=Path, default=Path(), help="where R.facts are read (default: here)")
     add("-D", "--output", metavar="DIR", default=".", help="where R.csv are written (default: here); - prints")
     _add_root(add)
+    add_reading(add)
     add("--changes", metavar="FILE_OR_DIR", type=Path, action="append", default=[],
         help="a change script, or a folder of R.insert.facts and R.delete.facts; every epoch is a burst")  # fmt: skip
     add("--simulate", metavar="SEED", type=int, help="deliver messages in an adversarial order (default: in rounds)")
@@ -215,6 +223,8 @@ def _run_parser() -> _Parser:
         help="a change script, or a folder of R.insert.facts and R.delete.facts; applied in order")  # fmt: skip
     add("--changes-out", metavar="DIR", type=Path, help="write DIR/N/R.added.csv and R.removed.csv for each epoch N")
     add("--report", metavar="FILE.json", type=Path, help="write what was done, and how long it took")
+    add_reading(parser.add_argument_group("how the program is read").add_argument)
+    add_refused(add)
     expert = parser.add_argument_group("how it is evaluated").add_argument
     expert("--strategy", choices=STRATEGY_NAMES, default="auto")
     expert("--switch", metavar="SHARE|never", type=_share, help=SWITCH_HELP)
@@ -222,7 +232,8 @@ def _run_parser() -> _Parser:
     expert("--magic", action="store_true", help="derive only facts that can matter to the outputs")
     expert("--semantics", choices=("stratified", "active"))
     expert("--cycles", metavar="N", type=_positive, help="how many cycles active rules may take (default: 10000)")
-    expert("--threads", metavar="N", type=_positive)
+    expert("-j", "--threads", "--jobs", metavar="N", dest="threads", type=jobs)
+    expert("-m", "--magic-transform", metavar="RELATIONS", help=argparse.SUPPRESS)
     expert("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")
     expert("--profile", metavar="FILE.html", type=Path, help=argparse.SUPPRESS)
     where = parser.add_argument_group("where it is evaluated").add_argument
@@ -268,6 +279,11 @@ def _check_place(options: argparse.Namespace) -> None:
 
 def _check_run(options: argparse.Namespace) -> None:
     """Refuse what no run can honor."""
+    if options.magic_transform == "*":
+        options.magic = True
+    elif options.magic_transform is not None:
+        instead = "`--magic` is for all relations; `magic` at a declaration is for one"
+        raise UsageError(f"--magic-transform takes `*` alone\nhint: {instead}")
     if options.profile:
         raise UsageError("--profile is not in this version yet\nhint: --report FILE.json has the time of every stratum")
     if options.report and not options.report.parent.is_dir():

@@ -6,7 +6,6 @@ import argparse
 
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.cli.program_file import load_program
-from sempre.cli.terminal import show_warnings
 
 
 def check(options: argparse.Namespace) -> int:
@@ -14,13 +13,20 @@ def check(options: argparse.Namespace) -> int:
     from sempre.explain.plan_text import decisions, modules, plans
     from sempre.modules.find import modularize
 
-    checked = load_program(options.program).checked
+    program = load_program(options.program, options)
+    checked = program.checked
     parts = modularize(checked, options.modules)
-    show_warnings(checked.warnings, checked.sources)
-    if options.show:
+    if options.show == "initial-ast":
+        from sempre.lang.printer import to_text
+
+        print(to_text(program.syntax), end="")
+    elif options.show == "plans":
+        print(plans(checked))
+    elif options.show:
         from sempre.rewrites.checked_text import program_text
 
         print(program_text(parts.program), end="")
+    if options.show:
         return 0
     print(summary(checked), end="")
     print(modules(parts), end="")

@@ -20,8 +20,7 @@ from sempre.network.simulate import Adversary, Network, Replay, Rounds, Schedule
 
 def network(options: argparse.Namespace) -> int:
     """One run: facts in, bursts of changes, the facts of all nodes out."""
-    checked = load_program(options.program).checked
-    show_warnings(checked.warnings, checked.sources)
+    checked = load_program(options.program, options).checked
     if options.root:
         check_root(checked, options.root, options.facts, options.output)
     bursts = [burst_of(checked, epoch) for path in options.changes for epoch in read_changes(checked, path)]
@@ -60,7 +59,8 @@ def _write(options: argparse.Namespace, checked: CheckedProgram, nodes: Network)
         return table_from(checked, checked.relations[name], nodes.facts(name))
 
     written = write_outputs(checked, table, options.output, count=lambda name: sum(1 for _ in nodes.facts(name)))
-    show_warnings(written.warnings, {})
+    if not options.no_warn:
+        show_warnings(written.warnings, {})
 
 
 def summary(report: BurstReport) -> str:

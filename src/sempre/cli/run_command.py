@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
-from sempre.cli.arguments import UsageError
 from sempre.cli.pipelines import CommandPipeline, pipeline
 from sempre.cli.program_file import load_program
+from sempre.cli.souffle_options import UsageError
 from sempre.cli.terminal import ProgressLine, is_terminal, show_warnings
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.files import Epoch, check_root, write_changes
@@ -48,9 +48,8 @@ class Clock:
 def run(options: argparse.Namespace) -> int:
     """One run, start to end; returns 0 or raises."""
     with pipeline(options) as io:  # a session starts in the background from here on
-        program = load_program(options.program, spark=options.on == "spark", semantics=options.semantics)
+        program = load_program(options.program, options, spark=options.on == "spark", semantics=options.semantics)
         checked = program.checked
-        show_warnings(checked.warnings, checked.sources)
         if options.root:
             check_root(checked, options.root, options.facts, options.output)
         program = _wanted(options, program)
@@ -101,7 +100,8 @@ def _evaluate(
             line.clear()
     with clock.measure("write_seconds"):
         written = io.write_outputs(checked, database)
-    show_warnings(written.warnings, {})
+    if not options.no_warn:
+        show_warnings(written.warnings, {})
     reports[-1]["write_seconds"] += clock.take()["write_seconds"]
     return reports
 
@@ -138,7 +138,8 @@ def _record(
         io.write_changes(checked, number, changes)
         if options.changes_out:
             written = write_changes(checked, changes.streamed(), options.changes_out / str(number))
-            show_warnings(written.warnings, {})
+            if not options.no_warn:
+                show_warnings(written.warnings, {})
     return {**changes.report.to_json(), **clock.take()}
 
 

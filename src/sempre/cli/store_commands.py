@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
-from sempre.cli.arguments import UsageError
 from sempre.cli.pipelines import pipeline, session
 from sempre.cli.program_file import load_program
-from sempre.cli.terminal import ProgressLine, is_terminal, show_text, show_warnings
+from sempre.cli.souffle_options import UsageError
+from sempre.cli.terminal import ProgressLine, is_terminal, show_text
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.files import check_root, input_endpoint, read_changes
 
@@ -34,8 +34,7 @@ def init(options: argparse.Namespace) -> int:
         hint = "Remove it first, or give another directory; `sempre apply` changes a store."
         raise StateError(Diagnostic("E611", f"`{store.name}` is a store already", hint=hint))
     options.output = "-"
-    program = load_program(options.program, spark=options.on == "spark")
-    show_warnings(program.checked.warnings, program.checked.sources)
+    program = load_program(options.program, options, spark=options.on == "spark")
     program = program.on_demand(options.demand) if options.demand else program
     checked = program.checked
     if options.facts is None:
@@ -117,6 +116,8 @@ def query(options: argparse.Namespace) -> int:
         return 0
     if options.facts is not None:
         raise UsageError("-F is for questions to a program\nhint: a store has its facts")
+    if options.include_dir or options.macro or options.legacy or options.no_warn:
+        raise UsageError("-I, -M, -w and --legacy are for questions to a program\nhint: a store has its program")
     with opened(options) as database:
         if options.drop:
             print(summary(database.epoch, database.release(options.query)))
@@ -130,8 +131,7 @@ def _answers_of_program(options: argparse.Namespace) -> Any:
     for flag in ("drop", "epoch"):
         if getattr(options, flag):
             raise UsageError(f"--{flag} needs a store\nhint: sempre init STORE {options.store}")
-    program = load_program(Path(options.store), spark=options.on == "spark")
-    show_warnings(program.checked.warnings, program.checked.sources)
+    program = load_program(Path(options.store), options, spark=options.on == "spark")
     with session(options) as spark:
         return program.query(options.query, options.facts or ".", spark=spark, **_knobs(options))
 
@@ -220,8 +220,7 @@ def migrate(options: argparse.Namespace) -> int:
 
     store = Store(options.store)
     store.require()
-    program = load_program(options.program, spark=False)
-    show_warnings(program.checked.warnings, program.checked.sources)
+    program = load_program(options.program, options, spark=False)
     found = program_differences(store, program)
     if not found:
         print("nothing to do: the rules, relations and facts are the same")

@@ -38,9 +38,9 @@ class DeclarationParser(TermParser):
         name = str(start.value)
         if name in ("input", "output", "printsize", "limitsize"):
             return self.directives(start)
-        if name in ("include", "once", "const"):
-            hint = "Put the text it stands for into this file."
-            raise self.fail("E122", f"the preprocessor is not supported: `.{name}`", start.span, hint)
+        if name in ("include", "once"):
+            hint = "Write it on a line of its own."
+            raise self.fail("E122", f"`.{name}` is not at the beginning of a line", start.span, hint)
         if name in ("plan", "override", "lattice"):
             raise self.misplaced(start)
         parsers: dict[str, Callable[[Token], list[Item]]] = {
@@ -138,17 +138,18 @@ class DeclarationParser(TermParser):
     def type_declaration(self, start: Token) -> list[Item]:
         name = self.qualified_name("the name of a type")
         definition: Subtype | Union | RecordType | AlgebraicType
+        old = False
         if self.accept("<:"):
             definition = Subtype(self.qualified_name("the name of a type"))
         elif not self.accept("="):
-            definition = Subtype("symbol")
+            definition, old = Subtype("symbol"), True
         elif self.accept("["):
             definition = RecordType(self.attributes("]"))
         elif self.at("word") and self.peek().kind == "{":
             definition = self.algebraic()
         else:
             definition = self.union()
-        return [TypeDecl(name, definition, self.since(start))]
+        return [TypeDecl(name, definition, self.since(start), old)]
 
     def union(self) -> Union:
         members = [self.qualified_name("the name of a type")]
@@ -171,7 +172,7 @@ class DeclarationParser(TermParser):
         """`.number_type name` and `.symbol_type name`."""
         base = str(start.value).removesuffix("_type")
         name = self.word("the name of a type").text
-        return [TypeDecl(name, Subtype(base), self.since(start))]
+        return [TypeDecl(name, Subtype(base), self.since(start), old=True)]
 
     # ------------------------------------------------------------------------------- directives and pragmas
 

@@ -14,7 +14,7 @@ from sempre.diagnostics import Diagnostic, Span
 
 DIRECTIVES = frozenset({
     "decl", "type", "number_type", "symbol_type", "input", "output", "printsize", "limitsize", "pragma", "functor",
-    "comp", "init", "override", "include", "once", "plan", "const", "lattice",
+    "comp", "init", "override", "include", "once", "plan", "lattice",
 })  # fmt: skip
 
 # Longest first, so that `>>>` is not read as `>>` and `>`.
@@ -90,7 +90,12 @@ class Token(NamedTuple):
 
 def tokenize(text: str, file: str) -> tuple[list[Token], list[Diagnostic]]:
     """The tokens of `text`, closed by one of kind `end`, and everything that could not be read."""
-    lexer = _Lexer(Source(text, file))
+    return tokenize_source(Source(text, file))
+
+
+def tokenize_source(source: Source) -> tuple[list[Token], list[Diagnostic]]:
+    """The same for a text that knows the places of its characters."""
+    lexer, text = _Lexer(source), source.text
     if not text.isascii():
         for half in _SURROGATE.finditer(text):
             code = ord(half.group())
@@ -151,9 +156,9 @@ class _Lexer:
         return end + 2
 
     def preprocessor(self, name: str, lexeme: str, position: int) -> None:
-        message = f"the preprocessor is not supported: `#{name}`"
         first_line = lexeme.split("\n")[0].rstrip()
-        hint = "Run the program through `mcpp -P` or `cpp -P` first."
+        hint = "The preprocessor reads lines that begin with `#`; change scripts and questions have none."
+        message = f"`#{name}` is not at the beginning of a line"
         self.report("E122", message, position, position + len(first_line), hint)
 
     def number(self, lexeme: str, tail: str, position: int) -> None:

@@ -12,7 +12,8 @@ from difflib import get_close_matches
 from sempre.diagnostics import DataError, Diagnostic, ProgramError, Span
 from sempre.lang.cursor import SyntaxFailure
 from sempre.lang.declarations import DeclarationParser
-from sempre.lang.lexer import DIRECTIVES, Token, tokenize
+from sempre.lang.lexer import DIRECTIVES, Token, tokenize, tokenize_source
+from sempre.lang.preprocessor import PLAIN, Prepared, Preprocessing, preprocess
 from sempre.lang.syntax import (
     Atom,
     ChangeStatement,
@@ -38,11 +39,24 @@ Plan = tuple[tuple[int, tuple[int, ...]], ...]
 
 def parse(text: str, file: str = "<text>") -> ParsedProgram:
     """The program in `text`; raises `ProgramError` with every syntax error it has."""
-    tokens, diagnostics = tokenize(text, file)
+    return parse_prepared(prepare(text, file))
+
+
+def prepare(text: str, file: str, settings: Preprocessing = PLAIN) -> Prepared:
+    """The text of a program as the preprocessor leaves it; raises `ProgramError`."""
+    prepared, diagnostics = preprocess(text, file, settings)
+    if diagnostics:
+        raise ProgramError(diagnostics, prepared.sources)
+    return prepared
+
+
+def parse_prepared(prepared: Prepared) -> ParsedProgram:
+    """The program in a text behind the preprocessor; raises `ProgramError` with every syntax error it has."""
+    tokens, diagnostics = tokenize_source(prepared)
     parser = Parser(tokens, diagnostics)
     items = parser.program()
     if diagnostics:
-        raise ProgramError(diagnostics, {file: text})
+        raise ProgramError(diagnostics, prepared.sources)
     return ParsedProgram(tuple(items))
 
 

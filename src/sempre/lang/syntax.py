@@ -297,9 +297,12 @@ class AlgebraicType:
 
 @dataclass(frozen=True, slots=True)
 class TypeDecl:
+    """`.type name ...`; `old` when it was written as early programs do: `.number_type name`, `.type name`."""
+
     name: str
     definition: Subtype | Union | RecordType | AlgebraicType
     span: Span = field(default=NOWHERE, compare=False)
+    old: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

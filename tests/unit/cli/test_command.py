@@ -34,7 +34,7 @@ class FakeProgram:
     checked = CHECKED
 
     @classmethod
-    def from_file(cls, path: Path, semantics: str | None = None) -> FakeProgram:
+    def from_file(cls, path: Path, semantics: str | None = None, **reading: Any) -> FakeProgram:
         assert path.exists()
         return cls()
 
@@ -173,7 +173,7 @@ def test_options_reach_the_database() -> None:
         (["run", "p.dl", "--master", "local"], "error: --master needs --on spark\n"),
         (["apply", "s", "c.txt", "--place", "cluster"], "error: --place cluster needs --on spark\n"),
         (["query", "s", "e(X)", "--conf", "a=b"], "error: --conf needs --on spark\n"),
-        (["run", "p.dl", "--threads", "0"], "error: argument --threads: `0` is not a number from 1\n"),
+        (["run", "p.dl", "--threads", "0"], "error: argument -j/--threads/--jobs: `0` is not a number from 1\n"),
         (["run", "p.dl", "--memory", "big"], "error: argument --memory: `big` is not a size such as 512M or 2G\n"),
         (["run", "p.dl", "--strategy", "magic"], "error: argument --strategy: invalid choice: 'magic'"),
         (["run", "p.dl", "--strat", "auto"], "error: unrecognized arguments: --strat auto\n"),

@@ -46,7 +46,7 @@ class Watched(argparse.Namespace):
 
 
 def flags(command: str) -> set[str]:
-    return {action.dest for action in arguments._parser(command)._actions if action.dest != "help"}
+    return {action.dest for action in arguments._parser(command)._actions if action.dest not in ("help", "refused")}
 
 
 def test_every_command_is_here() -> None:
@@ -91,3 +91,54 @@ def test_every_flag_is_looked_at(command: str, tmp_path: Path, monkeypatch: pyte
 def test_what_cannot_be_honored_is_refused(given: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(given) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["run", "p.dl", "-c"], "-c is an option of Soufflé"),
+        (["run", "p.dl", "-r", "r.html"], "sempre check -v PROGRAM.dl"),
+        (["run", "p.dl", "-p", "log"], "--report FILE.json"),
+        (["run", "p.dl", "--show=transformed-ast"], "sempre check PROGRAM.dl --show"),
+        (["run", "p.dl", "-m", "path"], "`magic` at a declaration"),
+        (["run", "p.dl", "-M", "1=2"], "`1=2` is not a macro"),
+        (["run", "p.dl", "-j", "0"], "`0` is not a number from 1"),
+        (["check", "p.dl", "-o", "a.out"], "no executable is made"),
+        (["query", "store", "p(X, Y)", "-M", "A"], "a store has its program"),
+        (["p.dl", "-F", "facts"], "sempre run p.dl -F facts"),
+    ],
+)
+def test_options_of_souffle_are_refused_with_what_to_type(
+    given: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(given) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_options_of_souffle_that_mean_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "q.dl").write_text(".symbol_type B\n.decl q(x: B) output\n")
+    (tmp_path / "p.dl").write_text("#include <q.dl>\n.type A <: symbol\n.decl p(x: A)\np(NAME).\nq(x) :- p(x).\n")
+    given = [
+        "run",
+        "p.dl",
+        "--on",
+        "local",
+        "-I",
+        "lib",
+        "-M",
+        'OTHER NAME="x"',
+        "--legacy",
+        "-w",
+        "-j",
+        "auto",
+        "-D",
+        "-",
+    ]
+    assert cli.main([*given, "-m", "*"]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[3] == "x"
+    assert said.err == ""
