@@ -17,8 +17,8 @@ from sempre.lang.syntax import Directive
 
 TEXT = ("file", "csv", "stdin", "stdout")
 KNOWN_IO = {
-    "input": ("file", "csv", "stdin", "parquet", "json", "jdbc", "spark"),
-    "output": ("file", "csv", "stdout", "stdoutprintsize", "parquet", "json", "jdbc", "spark"),
+    "input": ("file", "csv", "stdin", "parquet", "json", "jsonfile", "jdbc", "spark"),
+    "output": ("file", "csv", "stdout", "stdoutprintsize", "parquet", "json", "jsonfile", "jdbc", "spark"),
 }
 SPARK_ONLY = ("jdbc", "spark")
 LATER_IO = ("sqlite",)
@@ -55,7 +55,7 @@ class TextFormat:
 class Endpoint:
     """Where the facts of one directive are.
 
-    `io` is one of file, stdin, stdout, stdoutprintsize, parquet, json, jdbc, spark. `layout` is that of JSON: list,
+    `io` is one of file, stdin, stdout, stdoutjson, stdoutprintsize, parquet, json, jdbc, spark. `layout` is that of JSON: list,
     object or lines. `changes`: each epoch's changes are appended instead of the state replaced. `table` and `jdbc` are
     where the facts are instead of a file. `taking` says how the columns of what has names are found.
     """
@@ -125,7 +125,7 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
     text = _text_format(relation, options, io) if io in TEXT else TextFormat()
     filename = options.get("filename") or _default_name(relation.name, io, direction, compress)
     return Endpoint(
-        "file" if io == "csv" else io,
+        _carrier(options, direction, io),
         filename,
         text,
         compress or (direction == "output" and filename.endswith(".gz")),
@@ -138,6 +138,13 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
     )
 
 
+def _carrier(options: Mapping[str, str], direction: str, io: str) -> str:
+    """Where the facts are: in a file, in most cases. `IO=json` that names no file prints, as in Soufflé."""
+    if direction == "output" and io == "json" and not {"filename", "mode"} & options.keys():
+        return "json" if options.get("format") == "lines" else "stdoutjson"
+    return {"csv": "file", "jsonfile": "json"}.get(io, io)
+
+
 def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: str) -> ColumnChoice:
     """How columns with names are found."""
     extra = _choice(options, "extra", ("error", "ignore")) == "ignore"
@@ -145,14 +152,14 @@ def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: 
         raise _BadOption("`extra` is for .input: an output has the columns of its relation\nLeave it out.")
     if extra and io in TEXT and not _flag(options, "headers"):
         raise _BadOption("`extra=ignore` needs names to tell columns apart\nAdd headers=true, or use columns=0:1.")
-    if "columns" in options and io == "json":
+    if "columns" in options and io in ("json", "jsonfile"):
         raise _BadOption("`columns` has no use with `IO=json`: objects go by name, lists as they are\nLeave it out.")
     if "columns" in options and direction == "output":
         raise _BadOption("`columns` is for .input: an output has the columns of its relation\nLeave it out.")
     if "columns" in options and extra:
         raise _BadOption("`columns` leaves all others out, with `extra=ignore` and without\nKeep one of them.")
     places = _columns(relation, options) if direction == "input" else None
-    return ColumnChoice(places, extra=extra, requests=("", IN_DIRECTIVE[1]) if io == "json" else IN_DIRECTIVE)
+    return ColumnChoice(places, extra=extra, requests=("", IN_DIRECTIVE[1]) if "json" in io else IN_DIRECTIVE)
 
 
 def _check_keys(options: Mapping[str, str], io: str) -> None:
@@ -184,8 +191,8 @@ def _from_environment(key: str, value: str) -> str:
 
 
 def _default_name(name: str, io: str, direction: str, compress: bool) -> str:
-    if io in ("parquet", "json"):
-        return f"{name}.{io}"
+    if io in ("parquet", "json", "jsonfile"):
+        return f"{name}.{io.removesuffix('file')}"
     extension = "facts" if direction == "input" and io == "file" else "csv"
     return f"{name}.{extension}" + (".gz" if compress else "")
 

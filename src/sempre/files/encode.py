@@ -140,13 +140,17 @@ def write_parquet(rows: Rows, sink: BinaryIO, relation: Relation) -> None:
 def write_json(
     rows: Rows, sink: BinaryIO, relation: Relation, types: Mapping[str, Type], *, layout: str = "list"
 ) -> None:
-    """Write a list of rows: lists or, with the layout `object`, objects; with `lines`, an object per line."""
+    """Write a list of rows: lists or, with the layout `object`, objects, also of records; with `lines`, an object a line.
+
+    A line for each row, as Soufflé writes them.
+    """
     lines = layout == "lines"
-    lead, gap, end = (b"", b"\n", b"\n") if lines else (b"[\n", b",\n", b"\n]\n")
+    lead, gap, end = (b"", b"\n", b"\n") if lines else (b"[", b",\n", b"]\n")
     first = lead
     for batch in batches(rows):
         columns = [
-            _json_column(column, type_, types) for column, type_ in zip(batch.columns, relation.types, strict=True)
+            _json_column(column, type_, types, layout == "object")
+            for column, type_ in zip(batch.columns, relation.types, strict=True)
         ]
         lists: Iterator[tuple[object, ...]] = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
         for row in lists:
@@ -158,9 +162,18 @@ def write_json(
     sink.write(end)
 
 
-def _json_column(column: pa.Array, type_: Type, types: Mapping[str, Type]) -> list[Any]:
+def _json_column(column: pa.Array, type_: Type, types: Mapping[str, Type], named: bool) -> list[Any]:
     values: list[Any] = column.to_pylist()
     if type_.kind is not Kind.RECORD:
         return values
-    seen: dict[str, Value] = {text: parse_record(text, type_, types) for text in set(values)}
+    seen: dict[str, Any] = {text: parse_record(text, type_, types) for text in set(values)}
+    if named:
+        seen = {text: _named(value, type_, types) for text, value in seen.items()}
     return [seen[text] for text in values]
+
+
+def _named(value: Value, type_: Type, types: Mapping[str, Type]) -> Any:
+    """A record as an object, and the records in it."""
+    if not isinstance(value, tuple):
+        return value
+    return {name: _named(part, types[kind], types) for part, (name, kind) in zip(value, type_.fields, strict=True)}

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol
@@ -76,8 +76,12 @@ def write_outputs(
     for relation, endpoint in printed:
         if endpoint.io == "stdoutprintsize":
             _print_size(sink, relation, get_table, count)
+        elif endpoint.io == "stdoutjson" and not to_stdout:
+            write_json(get_table(relation.name), sink, relation, checked.types, layout=endpoint.layout)
         else:
-            _print_table(sink, relation, endpoint.text, get_table(relation.name))
+            # As in Soufflé, `-D -` names the columns; `IO=stdout` does where headers are asked for.
+            layout = replace(endpoint.text, headers=True) if to_stdout else endpoint.text
+            _print_table(sink, relation, layout, get_table(relation.name))
     for relation in checked.relations.values():
         if relation.printsize:
             _print_size(sink, relation, get_table, count)
@@ -99,7 +103,7 @@ def write_changes(checked: CheckedProgram, changes: Changes, folder: str | Path)
 
 def _print_table(sink: BinaryIO, relation: Relation, layout: TextFormat, rows: Rows) -> None:
     sink.write(b"---------------\n" + relation.name.encode() + b"\n")
-    if layout.headers:
+    if layout.headers and relation.columns:
         sink.write(layout.delimiter.join(relation.columns).encode() + b"\n")
     sink.write(RULE)
     write_text(rows, sink, relation, TextFormat(layout.delimiter, layout.rfc4180))

@@ -113,7 +113,7 @@ def test_run_reads_and_writes_here_by_default(tmp_path: Path) -> None:
 def test_run_prints(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["run", "p.dl", "-D", "-"]) == 0
     out, err = capfdbinary.readouterr()
-    assert (out, err) == (b"---------------\nreach\n===============\n1\t2\n===============\n", b"")
+    assert (out, err) == (b"---------------\nreach\nx\ty\n===============\n1\t2\n===============\n", b"")
 
 
 def test_epochs_are_applied_reported_and_written(tmp_path: Path) -> None:

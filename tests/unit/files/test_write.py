@@ -45,9 +45,9 @@ GOOD = [
     (("x:number", "y:number"), [(1, 2)], {"delimiter": "::"}, b"1::2\n"),
     (("x:symbol", "y:number"), [('a"b,c', 1)], {"rfc4180": "true"}, b'"a""b,c",1\n'),
     (("x:symbol", "y:number"), [("a,b", 1)], {"delimiter": ","}, b"a,b,1\n"),
-    (("x:number", "y:List"), [(1, "[2, nil]")], {"IO": "json"}, b"[\n[1, [2, null]]\n]\n"),
-    (("x:number", "y:symbol"), [(1, "ż")], {"IO": "json", "format": "object"}, '[\n{"x": 1, "y": "ż"}\n]\n'.encode()),
-    (("x:number",), [], {"IO": "json"}, b"[]\n"),
+    (("x:number", "y:List"), [(1, "[2, nil]")], {"IO": "jsonfile"}, b"[[1, [2, null]]]\n"),
+    (("x:number", "y:symbol"), [(1, "ż")], {"IO": "jsonfile", "format": "object"}, '[{"x": 1, "y": "ż"}]\n'.encode()),
+    (("x:number",), [], {"IO": "jsonfile"}, b"[]\n"),
 ]
 
 
@@ -82,11 +82,11 @@ def test_a_relation_without_columns(holds: bool, tmp_path: Path) -> None:
     assert (tmp_path / "r.csv").read_bytes() == (b"()\n" if holds else b"")
 
 
-@pytest.mark.parametrize("options", [{}, {"rfc4180": "true"}, {"IO": "json"}, {"IO": "parquet"}, {"compress": "true"}])
+@pytest.mark.parametrize("options", [{}, {"rfc4180": "true"}, {"IO": "jsonfile"}, {"IO": "parquet"}, {"compress": "true"}])
 def test_what_is_written_is_read_back(options: dict[str, str], tmp_path: Path) -> None:
     columns = ("a:number", "b:unsigned", "c:float", "d:symbol", "e:Pair")
     rows = [(-(2**63), 2**64 - 1, 0.1, "ż ", '["a, b", 1.5]'), (0, 0, -1e-300, '"', "nil")]
-    name = {"json": "r.json", "parquet": "r.parquet"}.get(options.get("IO", ""), "r.data")
+    name = {"jsonfile": "r.json", "parquet": "r.parquet"}.get(options.get("IO", ""), "r.data")
     options = {**options, "filename": name}
     made = relation("r", *columns, input=options, output=options)
     write_outputs(program(made), lambda _: table(made, *rows), tmp_path)
@@ -107,7 +107,7 @@ def test_printing_is_as_souffle_prints(tmp_path: Path) -> None:
     sink = io.BytesIO()
     write_outputs(program(first, second), tables.__getitem__, "-", stdout=sink)
     assert sink.getvalue().decode() == (
-        "---------------\nr\n===============\n1\t2\n===============\n"
+        "---------------\nr\nx\ty\n===============\n1\t2\n===============\n"
         "---------------\ns\nx\n===============\na\n===============\n"
         "s\t1\n"
     )
@@ -192,7 +192,7 @@ def test_changes_are_written_for_outputs(tmp_path: Path) -> None:
 
 
 def test_json_of_a_relation_without_columns(tmp_path: Path) -> None:
-    made = relation("r", output={"IO": "json"})
+    made = relation("r", output={"IO": "jsonfile"})
     write_outputs(program(made), lambda _: unit_table(True), tmp_path)
     assert json.loads((tmp_path / "r.json").read_text()) == [[]]
 
