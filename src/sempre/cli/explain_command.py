@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sempre.cli.arguments import UsageError
+from sempre.cli.souffle_options import UsageError
 from sempre.cli.store_commands import opened
 
 if TYPE_CHECKING:

@@ -55,9 +55,9 @@ class TextFormat:
 class Endpoint:
     """Where the facts of one directive are.
 
-    `io` is one of file, stdin, stdout, stdoutjson, stdoutprintsize, parquet, json, jdbc, spark. `layout` is that of JSON: list,
-    object or lines. `changes`: each epoch's changes are appended instead of the state replaced. `table` and `jdbc` are
-    where the facts are instead of a file. `taking` says how the columns of what has names are found.
+    `io` is one of file, stdin, stdout, stdoutjson, stdoutprintsize, parquet, json, jdbc, spark. `layout` is that of
+    JSON: list, object or lines. `changes`: each epoch's changes are appended instead of the state replaced. `table` and
+    `jdbc` are where the facts are instead of a file. `taking` says how the columns of what has names are found.
     """
 
     io: str

@@ -140,9 +140,9 @@ def write_parquet(rows: Rows, sink: BinaryIO, relation: Relation) -> None:
 def write_json(
     rows: Rows, sink: BinaryIO, relation: Relation, types: Mapping[str, Type], *, layout: str = "list"
 ) -> None:
-    """Write a list of rows: lists or, with the layout `object`, objects, also of records; with `lines`, an object a line.
+    """Write a list of rows: lists or, with the layout `object`, objects; with `lines`, an object per line.
 
-    A line for each row, as Soufflé writes them.
+    A record is what a row is.
     """
     lines = layout == "lines"
     lead, gap, end = (b"", b"\n", b"\n") if lines else (b"[", b",\n", b"]\n")

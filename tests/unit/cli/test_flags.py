@@ -140,5 +140,5 @@ def test_options_of_souffle_that_mean_the_same(
     ]
     assert cli.main([*given, "-m", "*"]) == 0
     said = capsys.readouterr()
-    assert said.out.splitlines()[3] == "x"
+    assert said.out.splitlines()[4] == "x"
     assert said.err == ""

@@ -82,7 +82,9 @@ def test_a_relation_without_columns(holds: bool, tmp_path: Path) -> None:
     assert (tmp_path / "r.csv").read_bytes() == (b"()\n" if holds else b"")
 
 
-@pytest.mark.parametrize("options", [{}, {"rfc4180": "true"}, {"IO": "jsonfile"}, {"IO": "parquet"}, {"compress": "true"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"rfc4180": "true"}, {"IO": "jsonfile"}, {"IO": "parquet"}, {"compress": "true"}]
+)
 def test_what_is_written_is_read_back(options: dict[str, str], tmp_path: Path) -> None:
     columns = ("a:number", "b:unsigned", "c:float", "d:symbol", "e:Pair")
     rows = [(-(2**63), 2**64 - 1, 0.1, "ż ", '["a, b", 1.5]'), (0, 0, -1e-300, '"', "nil")]
@@ -212,3 +214,17 @@ def test_texts_are_written_as_they_are(texts: tuple[str, str], size: int) -> Non
 def test_values_that_break_lines_are_counted(size: int) -> None:
     rows = pa.table({"x": ["a\tb", "c\nd", "e"] * size, "y": ["\t", "f", "g"] * size})
     assert write_text(rows, io.BytesIO(), relation("r", "x:symbol", "y:symbol"), TextFormat()) == 3 * size
+
+
+def test_json_without_the_name_of_a_file_is_printed(tmp_path: Path) -> None:
+    """As in Soufflé; with `-D -` it is a table as everything else."""
+    made = relation("r", "x:List", output={"IO": "json", "format": "object"})
+    tables = {"r": table(made, ("[1, [2, nil]]",))}
+    for where, expected in (
+        (tmp_path, '[{"x": {"head": 1, "tail": {"head": 2, "tail": null}}}]\n'),
+        ("-", "---------------\nr\nx\n===============\n[1, [2, nil]]\n===============\n"),
+    ):
+        sink = io.BytesIO()
+        write_outputs(program(made), tables.__getitem__, where, stdout=sink)
+        assert sink.getvalue().decode() == expected
+    assert list(tmp_path.iterdir()) == []
