@@ -926,6 +926,18 @@ WARNINGS = (
         "Write what the hint says; it means the same.",
         "`.number_type Id .decl p(x: Id) .output p p(1).`",
     ),
+    Entry(
+        "W211",
+        "the same `.input` or `.output` twice",
+        "Remove one, or give it another file.",
+        "`.decl p(x: number) p(1). .output p .output p`",
+    ),
+    Entry(
+        "W212",
+        "a subtype of a record, which Soufflé does not have",
+        "Write it as a union of one type: `.type S = R`.",
+        "`.type R = [a: number] .type S <: R .decl p(x: S) .output p p([1]).`",
+    ),
 )
 
 SECTIONS = (

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from sempre.analysis.draft import Draft
+from sempre.analysis.model import Kind
 from sempre.analysis.naming import nearest
 from sempre.diagnostics import Diagnostic
 from sempre.lang.syntax import (
     Aggregate,
     Atom,
+    Directive,
     Negation,
     Pragma,
     RelationDecl,
@@ -35,6 +37,8 @@ def warn(draft: Draft) -> Draft:
         *_empty_relations(draft, read, derived),
         *_counted_wildcards(draft),
         *_deprecated(draft),
+        *_twice_directed(draft),
+        *_record_subtypes(draft),
     ])  # fmt: skip
 
 
@@ -103,6 +107,30 @@ def _deprecated(draft: Draft) -> Iterator[Diagnostic]:
             base = item.definition.base if isinstance(item.definition, Subtype) else "symbol"
             hint = f"Write `.type {item.name} <: {base}`."
             yield Diagnostic("W210", message, item.span, hint=hint, severity="warning")
+
+
+def _twice_directed(draft: Draft) -> Iterator[Diagnostic]:
+    """The same `.input` or `.output` twice: the second adds nothing."""
+    for relation in draft.relations.values():
+        for word, directives in (("input", relation.inputs), ("output", relation.outputs)):
+            seen: dict[frozenset[tuple[str, str]], Directive] = {}
+            for directive in directives:
+                key = frozenset(directive.options)
+                if key in seen:
+                    message = f"`.{word} {relation.name}` is written twice"
+                    notes = ((seen[key].span, "the first is here"),)
+                    hint = "Remove one, or give it another file."
+                    yield Diagnostic("W211", message, directive.span, "", hint, "warning", notes)
+                seen.setdefault(key, directive)
+
+
+def _record_subtypes(draft: Draft) -> Iterator[Diagnostic]:
+    """Subtypes of records, which Soufflé does not take."""
+    for name, decl in draft.types.declared.items():
+        if isinstance(decl.definition, Subtype) and draft.types.types[name].kind is Kind.RECORD:
+            message = f"`{name}` is a subtype of a record, which Soufflé does not have"
+            hint = f"Write `.type {name} = {decl.definition.base}`, which both take."
+            yield Diagnostic("W212", message, decl.span, hint=hint, severity="warning")
 
 
 def _empty_relations(draft: Draft, read: set[str], derived: set[str]) -> Iterator[Diagnostic]:

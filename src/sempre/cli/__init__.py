@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from sempre.cli.arguments import STORE_COMMANDS, parse
@@ -39,6 +40,12 @@ def _settle_process() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Trees of a program are many small objects that all stay: looking for garbage among them is for nothing.
     gc.set_threshold(100_000, 50, 100)
+    warnings.showwarning = _show_warning
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    """A warning that comes while a program runs, without the place in our own source."""
+    show_text(f"warning: {message}")
 
 
 def _ended(ending: SignalExit, argv: Sequence[str] | None) -> int:

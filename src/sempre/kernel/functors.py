@@ -7,6 +7,7 @@ text that is no number) raises `Fault`; the caller knows which rule it was worki
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -446,8 +447,9 @@ def compare(values: Values, op: str, kind: str, left: Column, right: Column) -> 
         return np.asarray(left != right)
     if op in _ORDER:
         return _ordered(values, _ORDER[op], kind, left, right)
-    found = _search(op.removeprefix("not_"), _texts(values, left), _texts(values, right))
-    return ~found if op.startswith("not_") else found
+    negated = op.startswith("not_")
+    found = _search(op.removeprefix("not_"), _texts(values, left), _texts(values, right), negated)
+    return ~found if negated else found
 
 
 def _ordered(
@@ -464,8 +466,11 @@ def _ordered(
     return op(left, right)
 
 
-def _search(op: str, wanted: list[str], texts: list[str]) -> NDArray[np.bool_]:
-    """`match`: the pattern matches the whole text; `contains`: the first occurs in the second."""
+def _search(op: str, wanted: list[str], texts: list[str], negated: bool) -> NDArray[np.bool_]:
+    """`match`: the pattern matches the whole text; `contains`: the first occurs in the second.
+
+    What is no pattern makes `match` and its negation false, as in Soufflé.
+    """
     if op == "contains":
         return np.array([part in text for part, text in zip(wanted, texts, strict=True)], np.bool_)
     found = np.empty(len(texts), np.bool_)
@@ -473,13 +478,17 @@ def _search(op: str, wanted: list[str], texts: list[str]) -> NDArray[np.bool_]:
     for row, pattern in enumerate(wanted):
         rows.setdefault(pattern, []).append(row)
     for pattern, chosen in rows.items():
-        found[chosen] = full_matches(pattern, [texts[row] for row in chosen])
+        found[chosen] = full_matches(pattern, [texts[row] for row in chosen], negated)
     return found
 
 
-def full_matches(pattern: str, texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Which of `texts` the pattern of a `match` matches."""
+def full_matches(pattern: str, texts: Sequence[str], otherwise: bool = False) -> NDArray[np.bool_]:
+    """Which of `texts` the pattern of a `match` matches; for what is no pattern, a warning and `otherwise`."""
     try:
         return patterns.full_matches(pattern, texts)
     except patterns.BadPattern as error:
-        raise Fault(f"the pattern of `match` is not a regular expression: {error}") from None
+        if patterns.is_elsewhere(pattern):
+            message = f"the pattern of `match` is a regular expression that sempre does not have: {error}"
+            raise Fault(message) from None
+        warnings.warn(f"`{pattern}` is no regular expression, and matches nothing: {error}", stacklevel=2)
+        return np.full(len(texts), otherwise)

@@ -5,10 +5,20 @@ The engine is RE2, which PyArrow brings along.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+def is_elsewhere(pattern: str) -> bool:
+    """Whether other engines take the pattern: it looks around, or refers to what it matched before."""
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
 
 
 class BadPattern(Exception):

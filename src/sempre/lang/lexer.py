@@ -37,7 +37,8 @@ _PATTERN = re.compile(
     r"""
       (?P<space>(?:\s|//[^\n]*)+)
     | (?P<word>[A-Za-z_?][A-Za-z0-9_?]*)
-    | (?P<number>0[xX][0-9a-fA-F]+u?|0[bB][01]+u?|[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|[0-9]+u?)
+    | (?P<number>[0-9]+(?:\.[0-9]+){3}|0[xX][0-9a-fA-F]+u?|0[bB][01]+u?
+        |[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|[0-9]+u?)
       (?P<tail>[A-Za-z0-9_?]*)
     | (?P<string>"(?:[^"\\\n]|\\[^\n])*"?)
     | (?P<comment>/\*)
@@ -168,6 +169,11 @@ class _Lexer:
             self.report("E106", f"malformed number `{bad}`", position, position + len(bad), hint)
             self.emit("number", bad, position, 0)
             return
+        if lexeme.count(".") == 3 and not all(int(part) < 256 for part in lexeme.split(".")):
+            hint = "Each of the four numbers of an address is at most 255."
+            self.report("E106", f"malformed number `{lexeme}`", position, position + len(lexeme), hint)
+            self.emit("number", lexeme, position, 0)
+            return
         kind, value = _number_value(lexeme)
         self.emit(kind, lexeme, position, value)
 
@@ -202,6 +208,8 @@ class _Lexer:
 
 def _number_value(lexeme: str) -> tuple[str, int | float]:
     kind, digits = ("unsigned", lexeme[:-1]) if lexeme.endswith("u") else ("number", lexeme)
+    if digits.count(".") == 3:  # an address of the Internet, which stands for its 32 bits
+        return kind, int.from_bytes(map(int, digits.split(".")), "big")
     prefix = digits[:2].lower()
     if len(digits) > LONGEST_NUMBER and digits.isalnum():
         return kind, 10**LONGEST_NUMBER

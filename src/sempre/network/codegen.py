@@ -319,7 +319,7 @@ class _FunctionWriter:
         if op in ("=", "!="):
             text = self.equal(left, right, literal.kind)
         elif op == "match":
-            text = f"matches({left}, {right})"
+            text = f"matches({left}, {right}, {literal.op != op})"
         elif op == "contains":
             text = f"{left} in {right}"
         else:

@@ -282,9 +282,9 @@ def function(op: str, operand: str) -> Operation:
 
 
 @lru_cache(maxsize=1 << 16)
-def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern matches the whole text."""
-    return bool(full_matches(pattern, [text])[0])
+def matches(pattern: str, text: str, otherwise: bool = False) -> bool:
+    """Whether the pattern matches the whole text; `otherwise` if it is none."""
+    return bool(full_matches(pattern, [text], otherwise)[0])
 
 
 def equal_floats(a: float, b: float) -> bool:

@@ -266,8 +266,9 @@ def test_matching() -> None:
     texts = code(["abc", "xabc", "a\nc"])
     found = functors.compare(values, "match", "symbol", code(["a.c"] * 3), texts)
     assert found.tolist() == [True, False, True]
-    with pytest.raises(Fault, match="not a regular expression"):
-        functors.compare(values, "match", "symbol", code(["("]), code(["a"]))
+    for op in ("match", "not_match"):  # as in Soufflé, what is no pattern makes both false
+        with pytest.warns(UserWarning, match="is no regular expression, and matches nothing"):
+            assert functors.compare(values, op, "symbol", code(["(", "a"]), code(["a", "("])).tolist()[0] is False
 
 
 def test_patterns_mean_what_they_mean_in_python() -> None:
@@ -297,10 +298,21 @@ def test_patterns_mean_what_they_mean_in_python() -> None:
         assert patterns.full_matches(pattern, texts).tolist() == expected, (pattern, texts)
 
 
-@pytest.mark.parametrize("pattern", ["(", "a)(b", "a\\", "(?=a)", r"(a)\1", "*", "[a"])
-def test_what_is_no_pattern_is_a_fault(pattern: str) -> None:
-    with pytest.raises(Fault, match="not a regular expression"):
+@pytest.mark.parametrize("pattern", ["(", "a)(b", "a\\", "*", "[a"])
+def test_what_is_no_pattern_matches_nothing(pattern: str) -> None:
+    with pytest.warns(UserWarning, match="is no regular expression, and matches nothing"):
+        assert functors.full_matches(pattern, ["a", pattern]).tolist() == [False, False]
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)", r"(a)\1", "(?<!b)a"])
+def test_a_pattern_of_other_engines_is_a_fault(pattern: str) -> None:
+    with pytest.raises(Fault, match="a regular expression that sempre does not have"):
         functors.full_matches(pattern, ["a"])
+
+
+def test_classes_of_characters() -> None:
+    assert functors.full_matches("[[:digit:]]+", ["12", "1a"]).tolist() == [True, False]
+    assert functors.full_matches("[[:alpha:][:space:]]*", ["a b", "1"]).tolist() == [True, False]
 
 
 def test_thousands_of_digits_are_read() -> None:
