@@ -43,7 +43,7 @@ def _settle_process() -> None:
     warnings.showwarning = _show_warning
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """A warning that comes while a program runs, without the place in our own source."""
     show_text(f"warning: {message}")
 
