@@ -839,9 +839,9 @@ PLACES = (
     ),
     Entry(
         "E741",
-        "a worker that was lost; the epoch did not happen",
-        "Open the database again: what workers held is gone.",
-        "an executor that was removed",
+        "a worker that was lost, and again when the epoch was tried once more: it did not happen",
+        "Apply it again when the session is well; the last epoch can be read. What workers had of older ones is gone.",
+        "executors that are removed one after the other",
     ),
     Entry(
         "E742",

@@ -25,7 +25,7 @@ from sempre.maintain.sequence import Sequence
 from sempre.maintain.strategy import Abandoned, Change, DeferredMemory, Outcome, Strategy, Work, as_update
 from sempre.modules.spec import Module
 from sempre.places import EpochSizes, Places, PlaceTooSmall, take
-from sempre.plan.backend import CLUSTER, DRIVER, Backend, Rows, Version
+from sempre.plan.backend import CLUSTER, DRIVER, WORKERS, Backend, Rows, Version
 from sempre.plan.faults import limit_errors
 from sempre.plan.ops import Neighbors, relations_of
 from sempre.rewrites.successors import shown
@@ -201,6 +201,16 @@ class Engine:
         """Begin with a state that was kept somewhere. Can only be the first thing that happens."""
         assert self._snapshot.epoch < 0, "an engine that has a state takes no other"
         self.places.keep()
+        self._snapshot = snapshot
+
+    def blank_like(self, snapshot: Snapshot) -> Snapshot:
+        """No facts at all, before the epoch of a snapshot."""
+        return self._blank(snapshot.epoch, snapshot.batches)
+
+    def regain(self, snapshot: Snapshot, expected: Snapshot) -> None:
+        """Go on with the same state where a place had lost what it held of it."""
+        if self._snapshot is not expected:
+            raise Overtaken
         self._snapshot = snapshot
 
     def aside(self) -> Engine:
@@ -395,9 +405,9 @@ class Engine:
             decision = decide(stratum, sizes, history, options, home, outgrown)
             if decision.note and decision.note not in epoch.notes:
                 epoch.notes.append(decision.note)
-            larger = places.next_larger(decision.place)
+            room = places.room(decision.place)
             observer = self._round_observer(stratum, started)
-            guard = observer if larger is None else places.guard(stratum, epoch, observer)
+            guard = observer if room is None else places.guard(stratum, epoch, observer, room)
             work = places.at(epoch, decision.place, stratum, guard)
             work.decision = decision
             try:
@@ -405,8 +415,10 @@ class Engine:
                     outcome = self._run(work, stratum, before, decision)
                 break
             except PlaceTooSmall as reason:
-                assert larger is not None
+                assert room is not None
                 outgrown = str(reason)
+                if decision.place == WORKERS:
+                    options = replace(options, workers=0)
             except Abandoned as reason:
                 assert decision.followed
                 epoch.notes.append(f"{shown(stratum.relations)} not followed in the driver: {reason}")
@@ -449,6 +461,8 @@ class Engine:
             FORGETFUL,
             self.backend.limits,
             follows,
+            places.workers_budget,
+            places.no_workers,
         )
 
     def _history(self, stratum: Stratum, before: Snapshot, home: str | None) -> History | None:

@@ -1,4 +1,5 @@
-"""Where strata are evaluated: in the driver's kernel while they fit its memory, as DataFrames beyond.
+"""Where strata are evaluated: in the driver's kernel while they fit its memory, on workers while they fit theirs, as
+DataFrames beyond.
 
 The choice is made per stratum (`maintain/decide.py`), before it starts, from the sizes of what it reads. When that was
 too little, the stratum is given up and started again on the larger place. What a stratum reads is brought to where it
@@ -95,6 +96,8 @@ class Places:
         budget: int | None = None,
         closer: PassCloser | None = None,
         follower: Follower | None = None,
+        workers_budget: int = 0,
+        no_workers: str = "",
     ) -> None:
         self._program = program
         self.backends = backends
@@ -102,6 +105,9 @@ class Places:
         self.budget = budget or int(machine_memory() * self.limits.memory_share)
         self.closer = closer
         self.follower = follower
+        # What workers have room for, for strata that need more than the budget; or why there are none.
+        self.workers_budget = workers_budget if WORKERS in backends else 0
+        self.no_workers = no_workers
         only = next(iter(backends)) if len(backends) == 1 else None
         self._fixed = only or (wanted if wanted in backends else None)
         self.main = self._fixed or DRIVER
@@ -126,6 +132,11 @@ class Places:
         for backend in self.backends.values():
             backend.forget()
 
+    def lose(self, place: str) -> None:
+        """A place has lost whatever it had, plans too."""
+        self._brought = {key: pairs for key, pairs in self._brought.items() if key[1] != place}
+        self.plans[place] = Plans(self._program, self.backends[place])
+
     @property
     def fixed(self) -> str | None:
         """Where everything has to be, if it has to be at one place."""
@@ -142,12 +153,16 @@ class Places:
         needed = bytes_of(self._program.relations[relation], len(old) + max(arriving, leaving))
         return Choice(*placed(relation, needed, self.budget, CLUSTER, self.limits))
 
-    def next_larger(self, place: str) -> str | None:
-        """Where a stratum can go when a place is too small for it."""
-        return CLUSTER if place == DRIVER and self._fixed is None else None
+    def room(self, place: str) -> int | None:
+        """The bytes that a stratum may take at a place before it has to go to a larger one; None without limit."""
+        if self._fixed is not None or place == CLUSTER:
+            return None
+        return self.budget if place == DRIVER else self.workers_budget
 
-    def guard(self, stratum: Stratum, epoch: Work, observe: Callable[[int, int], None]) -> Callable[[int, int], None]:
-        """Watches the rounds of a stratum in the driver; raises `PlaceTooSmall` when they exceed the budget."""
+    def guard(
+        self, stratum: Stratum, epoch: Work, observe: Callable[[int, int], None], room: int
+    ) -> Callable[[int, int], None]:
+        """Watches the rounds of a stratum; raises `PlaceTooSmall` when they exceed the room there is."""
         widest = max(max(1, self._program.relations[name].arity) for name in stratum.relations)
         taken = needed_bytes(self._program, stratum, EpochSizes(epoch, stratum).rows)
 
@@ -155,8 +170,8 @@ class Places:
             nonlocal taken
             observe(round_, facts)
             taken += facts * widest * VALUE_BYTES
-            if taken > self.budget:
-                raise PlaceTooSmall(f"about {taken:,} bytes after {round_} rounds, and the budget is {self.budget:,}")
+            if taken > room:
+                raise PlaceTooSmall(f"about {taken:,} bytes after {round_} rounds, and the budget is {room:,}")
 
         return watch
 

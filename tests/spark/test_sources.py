@@ -14,7 +14,7 @@ import pytest
 
 import sempre
 from sempre.analysis.model import CheckedProgram, Relation
-from sempre.api.options import cluster_of, places_of
+from sempre.api.options import Hiring, cluster_of, places_of
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import DataError, SempreError
 from sempre.files import read_inputs as read_here
@@ -63,7 +63,7 @@ def left_there(spark: SparkSession, program: CheckedProgram, folder: Path) -> An
     driver = LocalBackend(program)
     cluster = cluster_of(program, spark, "auto", driver)
     assert cluster is not None
-    places = places_of(modularize(program, "off"), driver, cluster, None, "auto", 1)
+    places = places_of(modularize(program, "off"), driver, cluster, Hiring(), "auto", 1)
     assert places is not None
     try:
         staying = Residency(cluster, places, places.backends["cluster"].empty)

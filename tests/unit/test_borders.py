@@ -153,7 +153,8 @@ def test_a_file_of_a_store_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"workers": 7}, BackendError, "`workers` has no effect with place `auto`"),
+        ({"workers": 7}, BackendError, "`workers` has no effect without a Spark session"),
+        ({"workers": 7, "place": "driver"}, BackendError, "`workers` has no effect with place `driver`"),
         ({"workers": 0, "place": "workers"}, StateError, "`workers` is 0"),
         ({"workers": 2, "place": "workers"}, BackendError, "place `workers` needs a Spark session"),
         ({"memory": "1g", "place": "workers"}, StateError, "`memory` has no effect with place `workers`"),

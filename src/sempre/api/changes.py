@@ -18,7 +18,7 @@ from sempre.data import dataclass
 from sempre.diagnostics import StateError
 from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.maintain.strategy import Change, difference
-from sempre.plan.backend import CLUSTER, Rows
+from sempre.plan.backend import CLUSTER, WORKERS, Rows
 from sempre.results import Decoder, RelationShape
 from sempre.storage.ondemand import OnDemand
 
@@ -160,6 +160,9 @@ class ChangeSets:
         relations = self.program.relations
         changed = {name: change for name, change in result.changes.items() if name in relations}
         change_of = self._change_of(changed, before, after)
+        for rows in (rows for change in changed.values() for rows in (change.plus, change.minus)):
+            if rows.place == WORKERS:  # few rows are brought here: then it does not matter what becomes of the workers
+                rows.hold(self.engine.backend.limits.driver_rows)  # type: ignore[attr-defined]
 
         def frame(changes: ChangeSet, name: str, hold: bool) -> DataFrame:
             if name not in relations:

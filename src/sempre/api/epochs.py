@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sempre.active.active_engine import CYCLE_LIMIT, ActiveEngine
 from sempre.active.background import Session
@@ -27,7 +27,7 @@ from sempre.api.program import Program
 from sempre.api.relation_frames import RelationFrames
 from sempre.api.views import View, contains
 from sempre.backends.local import LocalBackend
-from sempre.diagnostics import DataError, StateError
+from sempre.diagnostics import BackendError, DataError, StateError
 from sempre.engine import Engine, EpochResult, Overtaken, Snapshot
 from sempre.ingest import encode_rows, encode_value
 from sempre.kernel.values import Values
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from sempre.spark.residency import Residency
     from sempre.storage.keeper import Keeper
     from sempre.workers.workers_backend import WorkersBackend
+
+T = TypeVar("T")
 
 
 class Epochs:
@@ -77,8 +79,9 @@ class Epochs:
         else:
             check_stratified(options.cycles, options.memory, spark)
             self._cluster = cluster_of(checked, spark, options.place, self._backend)
-            self._workers = workers_of(checked, spark, options.place, options.workers, self._backend)
-            places = places_of(parts, self._backend, self._cluster, self._workers, options.place, options.memory)
+            hiring = workers_of(checked, spark, options.place, options.workers, self._backend)
+            self._workers = hiring.backend
+            places = places_of(parts, self._backend, self._cluster, hiring, options.place, options.memory)
             main = sealed(self._backend) if places is None else places.backends[places.main]
             is_alone = places is None
             self._engine = Engine(
@@ -208,6 +211,8 @@ class Epochs:
         `publish` sees what it changes before anybody else, and if it raises, there is no epoch.
         """
         self._idle()
+        self._revive_lost()
+        has_revived = False
         was_evaluating, self._evaluating = self._evaluating, True
         try:
             while True:
@@ -215,6 +220,11 @@ class Epochs:
                     return self._attempt(*rows(), batch, publish, by_position)
                 except Overtaken:
                     continue
+                except BackendError:
+                    if has_revived or not self._has_lost_workers():
+                        raise
+                    has_revived = True
+                    self._revive()
         finally:
             self._evaluating = was_evaluating
 
@@ -245,6 +255,31 @@ class Epochs:
         finally:
             self._publishing = False
         return made[0]
+
+    def _has_lost_workers(self) -> bool:
+        return self._workers is not None and self._workers.is_lost
+
+    def _revive_lost(self) -> None:
+        """Whoever is to read or to change the state finds workers that have it."""
+        if self._has_lost_workers() and not self._evaluating:
+            with self._turn():
+                if self._has_lost_workers():  # another thread may have been quicker
+                    self._revive()
+
+    def _retried(self, read: Callable[[], T]) -> T:
+        """What is read of the state; once more if workers were lost in the middle of it."""
+        try:
+            return read()
+        except BackendError:
+            if self._evaluating or not self._has_lost_workers():
+                raise
+        return read()
+
+    def _revive(self) -> None:
+        from sempre.api.revival import revive
+
+        assert self._workers is not None
+        revive(self._stratified("workers"), self._workers)
 
     @property
     def _is_local(self) -> bool:
@@ -314,12 +349,13 @@ class Epochs:
 
     def _version(self, name: str, snapshot: Snapshot | None = None) -> Any:
         self._open()
+        self._revive_lost()
         engine = self._engine
         snapshot = snapshot or engine.snapshot
         return engine.version(name, snapshot) if isinstance(engine, Engine) else snapshot.versions[name]
 
     def _contains(self, relation: Relation, row: object) -> bool:
-        return contains(self, self._version, relation, row)
+        return self._retried(lambda: contains(self, self._version, relation, row))
 
     def _border(self) -> Border:
         return self._frames.border()

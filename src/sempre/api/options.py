@@ -63,8 +63,10 @@ def check_options(strategy: str, place: str, semantics: str | None) -> None:
 
 
 def check_amounts(threads: int | None, workers: int | None, memory: str | int | None, place: str) -> None:
-    if workers is not None and place != "workers":
-        hint = 'Use `place="workers"`, or leave it out; `threads` is how many threads this process computes with.'
+    if workers is not None and place not in ("auto", "workers"):
+        hint = (
+            'Use place "auto" or "workers", or leave it out; `threads` is how many threads this process computes with.'
+        )
         raise BackendError(f"`workers` has no effect with place `{place}`", hint=hint)
     if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
         raise StateError(f"`workers` is {workers!r}", hint="Use a whole number from 1, or leave it out.")
@@ -164,30 +166,57 @@ def hire(spark: Any, checked: CheckedProgram, count: int | None, driver: LocalBa
     return hired.hire(spark, checked, count, driver.values, driver.limits)
 
 
-def workers_of(
-    checked: CheckedProgram, spark: Any, place: str, count: int | None, driver: LocalBackend
-) -> WorkersBackend | None:
-    """The backend on workers, if it was asked for."""
-    if place != "workers":
-        return None
+@dataclass(frozen=True, slots=True)
+class Hiring:
+    """The backend on workers and what it has room for, or why there is none."""
+
+    backend: WorkersBackend | None = None
+    budget: int = 0
+    reason: str = ""
+
+
+def workers_of(checked: CheckedProgram, spark: Any, place: str, count: int | None, driver: LocalBackend) -> Hiring:
+    """Workers, if they were asked for or may be needed. They start when they are first needed."""
     if spark is None:
         hint = "Make it with Database(program, spark=session)."
-        raise BackendError("place `workers` needs a Spark session", hint=hint)
+        if place == "workers":
+            raise BackendError("place `workers` needs a Spark session", hint=hint)
+        if count is not None:
+            raise BackendError("`workers` has no effect without a Spark session", hint=f"Leave it out. {hint}")
+    if place not in ("auto", "workers") or spark is None:
+        return Hiring()
     from sempre.workers.workers_backend import WorkersBackend
 
-    return WorkersBackend(checked, hire(spark, checked, count, driver), driver.values, driver.limits)
+    def made() -> WorkersBackend:
+        return WorkersBackend(checked, lambda: hire(spark, checked, count, driver), driver.values, driver.limits)
+
+    if place == "workers":
+        return Hiring(made())
+    try:
+        budget = room(spark, count, driver.limits)
+    except BackendError as error:  # nobody asked for workers in particular: there are other places
+        return Hiring(reason=error.diagnostics[0].message if count is not None else "")
+    return Hiring(made(), budget) if budget else Hiring()
+
+
+def room(spark: Any, count: int | None, limits: Limits) -> int:
+    """The bytes that workers of a session have room for."""
+    from sempre.spark import hired
+
+    return hired.room(spark, count, limits)
 
 
 def places_of(
     parts: Modular,
     driver: LocalBackend,
     cluster: SparkBackend | None,
-    workers: WorkersBackend | None,
+    hiring: Hiring,
     place: str,
     memory: str | int | None,
 ) -> Places | None:
     """Where strata may run, if there is a choice."""
-    if workers is not None:
+    workers = hiring.backend
+    if place == "workers" and workers is not None:
         return Places(parts.program, {each.place: each for each in (sealed(driver), sealed(workers))}, place)
     if cluster is None:
         return None
@@ -195,10 +224,11 @@ def places_of(
     from sempre.spark.cluster.task_closing import TaskClosing
 
     backends = {backend.place: backend for backend in (sealed(driver), sealed(cluster))}
+    if workers is not None:
+        backends[workers.place] = sealed(workers)
     closer, follower = TaskClosing(cluster), Following(cluster)
-    if place == "cluster":
-        return Places(parts.program, backends, place, closer=closer, follower=follower)
-    return Places(parts.program, backends, place, parse_size(memory), closer, follower)
+    budget = None if place == "cluster" else parse_size(memory)
+    return Places(parts.program, backends, place, budget, closer, follower, hiring.budget, hiring.reason)
 
 
 def peak_rss() -> int:

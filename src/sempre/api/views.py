@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sempre.analysis.model import Relation
 from sempre.diagnostics import DataError
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sempre.api.epochs import Epochs
+
+T = TypeVar("T")
 
 
 def contains(database: Epochs, version_of: Callable[[str], Any], relation: Relation, row: object) -> bool:
@@ -42,7 +44,10 @@ def find(database: Epochs, snapshot: Snapshot, name: str, selection: Selection) 
     found = keeper.search(name, selection, snapshot) if keeper else None
     if found is not None:
         return found
-    version = database._version(name, snapshot)
+    return database._retried(lambda: _selected(database, database._version(name, snapshot), name, selection))
+
+
+def _selected(database: Epochs, version: Any, name: str, selection: Selection) -> Any:
     if version.place == CLUSTER:
         from sempre.spark.cluster.arrow_output import selected
 
@@ -68,19 +73,22 @@ class View:
         return len(self._database._version(self.name))
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        rows = self._database._version(self.name).rows()
-        return self._database._decoder.tuples(self.relation, rows.columns(), len(rows))
+        def read() -> tuple[Any, int]:
+            rows = self._database._version(self.name).rows()
+            return rows.columns(), len(rows)
+
+        return self._database._decoder.tuples(self.relation, *self._database._retried(read))
 
     def __contains__(self, row: object) -> bool:
         return self._database._contains(self.relation, row)
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table of all rows."""
-        return self._database._version(self.name).rows().to_arrow(self._shape)
+        return self._database._retried(lambda: self._database._version(self.name).rows().to_arrow(self._shape))
 
     def _stream(self) -> pa.Table | pa.RecordBatchReader:
         """All rows, to be read once; what is on the cluster is read batch by batch."""
-        return self._database._version(self.name).rows().to_stream(self._shape)
+        return self._database._retried(lambda: self._database._version(self.name).rows().to_stream(self._shape))
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame of all rows."""
@@ -131,6 +139,9 @@ class Past(Mapping[str, View]):
         if name not in self._versions:
             self._versions[name] = self._chains[name].at(self.cycle)
         return self._versions[name]
+
+    def _retried(self, read: Callable[[], T]) -> T:
+        return read()
 
     def _contains(self, relation: Relation, row: object) -> bool:
         return contains(self._database, self._version, relation, row)

@@ -13,7 +13,7 @@ from sempre.sizes import parse_size
 
 NETWORK_ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 PLACES = ("auto", "driver", "workers", "cluster")
-WORKERS_HELP = "with --place workers: how many processes (default: as many as the session runs tasks)"
+WORKERS_HELP = "how many processes hold strata with --place workers, or strata that are too large for this process"
 MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, stc, linear, rch, seq"
 SWITCH_HELP = "elastic: give an update up after this share of the last run from scratch (default: 0.2)"
 # The commands on stores that evaluate something, or read relations that may be large.
@@ -264,8 +264,9 @@ def _add_session(add: Callable[..., object]) -> None:
 
 def _check_place(options: argparse.Namespace) -> None:
     """Refuse places that are not there."""
-    if options.workers is not None and options.place != "workers":
-        raise UsageError("--workers needs --place workers\nhint: leave it out; --threads is for this process")
+    if options.workers is not None and (options.place not in ("auto", "workers") or options.on != "spark"):
+        needs = "--on spark" if options.on != "spark" else "--place auto or workers"
+        raise UsageError(f"--workers needs {needs}\nhint: leave it out; --threads is for this process")
     if options.on == "spark":
         if options.master and options.remote:
             raise UsageError("--master and --remote exclude each other")

@@ -23,7 +23,7 @@ from sempre.analysis.model import CheckedProgram, Relation, Stratum
 from sempre.data import dataclass
 from sempre.limits import DEFAULTS, Limits
 from sempre.modules.spec import Module
-from sempre.plan.backend import CLUSTER, DRIVER
+from sempre.plan.backend import CLUSTER, DRIVER, WORKERS
 from sempre.plan.ops import relations_of
 from sempre.rewrites.successors import shown
 
@@ -155,8 +155,9 @@ class Choices:
 
     `place` is the only one there is, or that was asked for. `modules` are those of the stratum. `closes` says whether
     the stratum can be closed in one pass; None where nothing can. Strategies that are `forgetful` can go on after that.
-    `follows` says whether it is worth trying to follow a small change of a stratum on the cluster in the driver; None
-    where nothing can, or where it was tried in vain.
+    `workers` is how many bytes workers have room for, 0 if there are none; `no_workers` says why those that were asked
+    for cannot be had. `follows` says whether it is worth trying to follow a small change of a stratum on the cluster in
+    the driver; None where nothing can, or where it was tried in vain.
     """
 
     program: CheckedProgram
@@ -168,6 +169,8 @@ class Choices:
     forgetful: Collection[str] = ()
     limits: Limits = DEFAULTS
     follows: Callable[[Stratum, ChangeSize], bool] | None = None
+    workers: int = 0
+    no_workers: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,19 +325,42 @@ def _place(stratum: Stratum, sizes: StratumSizes, options: Choices, home: str | 
     """Where a stratum should run, given how large what it reads is, and where it is now; and why, if that is far."""
     if options.place is not None:
         return options.place, ""
+    names, needed = shown(stratum.relations), needed_bytes(options.program, stratum, sizes.rows)
     if outgrown:
-        return CLUSTER, f"{shown(stratum.relations)} again on the {CLUSTER}: {outgrown}"
-    needed = needed_bytes(options.program, stratum, sizes.rows)
-    return placed(shown(stratum.relations), needed, options.budget, home, options.limits)
+        place = WORKERS if 0 < needed <= options.workers else CLUSTER
+        return place, f"{names} again on {shown_place(place)}: {outgrown}"
+    return placed(names, needed, options.budget, home, options.limits, options.workers, options.no_workers)
 
 
-def placed(names: str, needed: int, budget: int, home: str | None, limits: Limits) -> tuple[str, str]:
-    """Where so many bytes belong, and why, if that is far: on the cluster once there, until little is left of them."""
-    if needed <= budget * (limits.return_share if home == CLUSTER else 1):
+def placed(
+    names: str,
+    needed: int,
+    budget: int,
+    home: str | None,
+    limits: Limits,
+    workers: int = 0,
+    no_workers: str = "",
+) -> tuple[str, str]:
+    """Where so many bytes belong, and why, if that is far: once they are far, until little is left of them.
+
+    `workers` is what workers have room for; 0 if there are none, and then `no_workers` may say why.
+    """
+    share = limits.return_share
+    if needed <= budget * (share if home in (WORKERS, CLUSTER) else 1):
         return DRIVER, ""
-    if needed > budget:
-        return CLUSTER, f"{names} on the cluster: about {needed:,} bytes, and the budget is {budget:,}"
-    return CLUSTER, f"{names} still on the cluster: about {needed:,} bytes, more than a quarter of the budget"
+    place = WORKERS if needed <= workers * (share if home == CLUSTER else 1) else CLUSTER
+    if needed <= budget:
+        far = f"{names} still on {shown_place(place)}: about {needed:,} bytes"
+        return place, f"{far}, more than a quarter of the budget"
+    why = f"{names} on {shown_place(place)}: about {needed:,} bytes, and the budget is {budget:,}"
+    if place == CLUSTER and workers:
+        why += f", that of workers {workers:,}"
+    return place, f"{why}; no workers: {no_workers}" if place == CLUSTER and no_workers else why
+
+
+def shown_place(place: str) -> str:
+    """A place as sentences have it."""
+    return place if place == WORKERS else f"the {place}"
 
 
 def needed_bytes(program: CheckedProgram, stratum: Stratum, rows: Callable[[str], int]) -> int:

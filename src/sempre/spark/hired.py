@@ -17,6 +17,8 @@ from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import BackendError, Diagnostic
 from sempre.kernel.values import Values
 from sempre.limits import Limits
+from sempre.places import machine_memory
+from sempre.sizes import parse_size
 from sempre.spark import ship
 from sempre.spark.failures import job_errors
 from sempre.spark.jobs import Jobs
@@ -109,6 +111,22 @@ def checked_count(spark: SparkSession, workers: int | None) -> int:
             )
         )
     return count
+
+
+def room(spark: SparkSession, workers: int | None, limits: Limits) -> int:
+    """The bytes that workers have room for; 0 if nobody asked for them and they would only have this machine.
+
+    Those of a local session have the same memory as the driver. Others have their share of an executor's.
+    """
+    if _setting(spark, "spark.master").startswith("local") and not _setting(spark, "spark.master").startswith("local-"):
+        if workers is None:
+            return 0
+        checked_count(spark, workers)
+        return int(machine_memory() * limits.memory_share)
+    count = checked_count(spark, workers)
+    executor = parse_size(_setting(spark, "spark.executor.memory") or "1g") or 0
+    at_once = int(_setting(spark, "spark.executor.cores") or 1) // int(_setting(spark, "spark.task.cpus") or 1)
+    return int(count * executor * limits.memory_share / max(1, at_once))
 
 
 def slots_of(spark: SparkSession) -> int | None:

@@ -3,6 +3,10 @@
 An end that waits to send takes in what comes meanwhile. So two ends that send at the same time never wait for each
 other, however much they send.
 
+**Nobody waits for ever.** The frames of a link are numbered, so a frame that is lost or comes twice is noticed with the
+next one. A thread of each end sends a *beat* every second, which has the number of the last frame: so the loss of the
+last frame of all is noticed, too, and so is an end that has stopped without hanging up, by its silence.
+
 **Who may connect** knows a secret that is never sent. Each end sends a random challenge, and answers the other's with a
 keyed hash of both. An end that does not know the secret is turned away before it can send a frame.
 """
@@ -13,6 +17,7 @@ import hmac
 import os
 import selectors
 import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -23,6 +28,12 @@ CHALLENGE = 32
 # How long the other end may take to prove that it knows the secret.
 GREETING_SECONDS = 20.0
 _READ = 1 << 20
+# How often an end shows that it is there.
+BEAT_SECONDS = 1.0
+# After so long a silence an end that is waited for is taken for gone.
+SILENT_SECONDS = 15.0
+# What a frame that is nothing but a beat says.
+_BEAT = "beat"
 
 
 class Lost(Exception):
@@ -30,7 +41,7 @@ class Lost(Exception):
 
 
 class Channel:
-    """One end of a connection. Not for two threads at once."""
+    """One end of a connection. One thread uses it; another may only `beat`."""
 
     def __init__(self, sock: socket.socket, name: str) -> None:
         sock.setblocking(False)
@@ -42,6 +53,9 @@ class Channel:
         self._frames: deque[Frame] = deque()
         self.sent = 0
         self._is_lost = False
+        self._sending = threading.Lock()
+        self._frames_sent = self._frames_taken = 0
+        self.heard = time.monotonic()
 
     def fileno(self) -> int:
         return self._sock.fileno()
@@ -51,15 +65,35 @@ class Channel:
         """Whether something is still to be sent."""
         return bool(self._out)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the other end is gone; what came before may still be taken."""
+        return self._is_lost
+
     def put(self, frame: Frame) -> None:
         """Have a frame sent, as far as that can be done without waiting."""
-        buffers = encode(frame)
+        with self._sending:
+            self._frames_sent += 1
+            self._enqueue(encode(frame, self._frames_sent))
+            self._send()
+
+    def _enqueue(self, buffers: list[bytes | memoryview]) -> None:
         self.sent += size_of(buffers)
         self._out.extend(memoryview(buffer) for buffer in buffers)
-        self.push()
+
+    def beat(self) -> None:
+        """Show that this end is there, and send on what is waiting to be sent."""
+        with self._sending:
+            if not self._out:
+                self._enqueue(encode(Frame({_BEAT: True}), self._frames_sent))
+            self._send()
 
     def push(self) -> None:
         """Send what the other end takes without waiting."""
+        with self._sending:
+            self._send()
+
+    def _send(self) -> None:
         while self._out:
             try:
                 if len(self._out) > 1:
@@ -87,6 +121,7 @@ class Channel:
             if not some:
                 self._is_lost = True  # what came before the end still counts
                 return
+            self.heard = time.monotonic()
             self._in += some
             self._take()
             if len(some) < _READ:
@@ -103,11 +138,15 @@ class Channel:
             header, body = self._need
             if len(self._in) - at < header + body:
                 break
-            self._frames.append(
-                decode(bytes(self._in[at : at + header]), bytes(self._in[at + header : at + header + body]))
-            )
+            frame, number = decode(bytes(self._in[at : at + header]), bytes(self._in[at + header : at + header + body]))
             at += header + body
             self._need = None
+            is_beat = _BEAT in frame.header
+            if number != self._frames_taken + (not is_beat):
+                raise self._missing(number)
+            if not is_beat:
+                self._frames_taken = number
+                self._frames.append(frame)
         if at:
             del self._in[:at]
 
@@ -118,6 +157,18 @@ class Channel:
         if self._is_lost:
             raise Lost(f"{self.name} has gone")
         return None
+
+    def _missing(self, number: int) -> Lost:
+        self._is_lost = True
+        happened = "came twice" if number <= self._frames_taken else "was lost"
+        return Lost(f"a message of {self.name} {happened}")
+
+    def check_silence(self, since: float, seconds: float) -> None:
+        """Raises if the other end has said nothing for so long; it is waited for since then."""
+        silent = time.monotonic() - max(since, self.heard)
+        if silent > seconds and not self._frames:
+            self._is_lost = True
+            raise Lost(f"{self.name} has said nothing for {silent:.0f} s")
 
     def _gone(self, error: OSError) -> Lost:
         self._is_lost = True
@@ -131,6 +182,8 @@ def wait(channels: Iterable[Channel], seconds: float | None = None) -> None:
     """Wait until some channel has got something, or can send more of what it has to; does both."""
     with selectors.DefaultSelector() as selector:
         for channel in channels:
+            if channel.is_lost:
+                continue  # whoever needs it is told when it asks
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.has_output else 0)
             selector.register(channel.fileno(), events, channel)
         for key, events in selector.select(seconds):
@@ -141,9 +194,15 @@ def wait(channels: Iterable[Channel], seconds: float | None = None) -> None:
                 found.pull()
 
 
-def take(channel: Channel, others: Iterable[Channel] = (), seconds: float | None = None) -> Frame:
-    """The next frame of a channel; what the others have to send goes on meanwhile."""
-    until = None if seconds is None else time.monotonic() + seconds
+def take(
+    channel: Channel, others: Iterable[Channel] = (), seconds: float | None = None, silence: float | None = None
+) -> Frame:
+    """The next frame of a channel, within so many seconds, or as long as the other end is not silent for longer than
+    `silence`. What others send is taken in meanwhile, and what is to be sent to them goes on.
+    """
+    began = time.monotonic()
+    until = None if seconds is None else began + seconds
+    watched = [channel, *(other for other in others if other is not channel)]
     while True:
         found = channel.next()
         if found is not None:
@@ -151,7 +210,32 @@ def take(channel: Channel, others: Iterable[Channel] = (), seconds: float | None
         left = None if until is None else until - time.monotonic()
         if left is not None and left <= 0:
             raise Lost(f"{channel.name} does not answer")
-        wait([channel, *(other for other in others if other.has_output)], left)
+        wait(watched, BEAT_SECONDS if left is None else min(left, BEAT_SECONDS))
+        if silence is not None:
+            channel.check_silence(began, silence)
+
+
+class Heart:
+    """A thread that beats on channels until it is stopped, or nobody listens any more."""
+
+    def __init__(self, channels: Iterable[Channel], name: str) -> None:
+        self._channels = list(channels)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=name, daemon=True)
+        self._thread.start()
+
+    def _beat(self) -> None:
+        while self._channels and not self._stopped.wait(BEAT_SECONDS):
+            for channel in list(self._channels):
+                try:
+                    channel.beat()
+                except (Lost, OSError):  # whoever uses the channel will notice
+                    self._channels.remove(channel)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(5)
 
 
 # ------------------------------------------------------------------------------------------------- greetings

@@ -7,16 +7,21 @@ the driver waits for that when it needs to know. While it waits, it answers the 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from sempre.diagnostics import BackendError, DataError, Diagnostic, InternalError
 from sempre.kernel.capacity import CapacityError
 from sempre.kernel.values import Values
-from sempre.workers.channel import Channel, Lost, wait
+from sempre.workers.channel import BEAT_SECONDS, SILENT_SECONDS, Channel, Heart, Lost, wait
 from sempre.workers.codec import from_json
 from sempre.workers.framing import Column, Frame, FrameError
 from sempre.workers.shared_values import reply
+
+
+class WorkersLost(BackendError):
+    """A worker is gone, and with it all that the workers of a database held."""
 
 
 class Crew:
@@ -39,6 +44,7 @@ class Crew:
         self._lost = ""
         self._closed = False
         self._lock = threading.RLock()
+        self._heart = Heart(channels, "heart of the driver")
 
     def __len__(self) -> int:
         return len(self._channels)
@@ -77,6 +83,7 @@ class Crew:
                 header["out"] = out
             if answer:
                 header["answer"] = True
+                self._answers[self._command] = [None] * len(self._channels)  # one may come while this is sent
             if self._free:
                 # What is made by commands that are still under way is freed after them: commands keep their order.
                 free, self._free = self._free, []
@@ -90,8 +97,9 @@ class Crew:
                     else:
                         size = int(columns[index][0].size) if columns[index] else 0
                         channel.put(Frame({**header, "args": [*args, size]}, list(columns[index]) if size else []))
+                began = time.monotonic()
                 while any(channel.has_output for channel in self._channels):
-                    self._wait()
+                    self._wait(began)
             except (Lost, FrameError) as error:
                 raise self._gone(error) from None
             return self._command
@@ -100,10 +108,10 @@ class Crew:
         """Send a command and wait for the answer of every worker."""
         with self._lock:
             number = self.tell(op, args, answer=True)
-            self._answers[number] = [None] * len(self._channels)
             found: list[tuple[Any, list[Column]]] = []
+            began = time.monotonic()
             while len(found) < len(self._channels):
-                self._step()
+                self._step(began)
                 found = [answer for answer in self._answers[number] if answer is not None]
             del self._answers[number]
             return found
@@ -111,8 +119,9 @@ class Crew:
     def size(self, number: int) -> int:
         """How many rows all workers have of something."""
         with self._lock:
+            began = time.monotonic()
             while len(self._sizes.get(number, ())) < len(self._channels):
-                self._step()
+                self._step(began)
             return sum(self._sizes[number])
 
     def _begin_anew(self) -> None:
@@ -124,18 +133,18 @@ class Crew:
     # ---------------------------------------------------------------------------------------------- listening
 
     def _check(self) -> None:
+        if self._lost:
+            raise self._loss()
         if self._closed:
             raise BackendError(
                 Diagnostic("E740", "the workers of this database are closed", hint="Open the database again.")
             )
-        if self._lost:
-            raise self._loss()
 
-    def _step(self) -> None:
+    def _step(self, since: float) -> None:
         """Wait for something to happen, and take note of it; raises when a worker has failed or gone."""
         self._check()
         try:
-            self._wait()
+            self._wait(since)
         except (Lost, FrameError) as error:
             raise self._gone(error) from None
         if self._failed:
@@ -143,10 +152,13 @@ class Crew:
             self._begin_anew()
             raise cause
 
-    def _wait(self) -> None:
+    def _wait(self, since: float) -> None:
+        """Wait for the workers, as long as they are there; they are waited for since then."""
         if not self._listen():
-            wait(self._channels, 60.0)
+            wait(self._channels, BEAT_SECONDS)
             self._listen()
+            for channel in self._channels:
+                channel.check_silence(since, SILENT_SECONDS)
 
     def _listen(self) -> bool:
         heard = False
@@ -168,20 +180,36 @@ class Crew:
         if "failed" in header and header["at"] > self._anew:
             self._failed.append(header["failed"])
 
+    def is_lost(self) -> bool:
+        """Whether a worker is gone, as far as that can be known without waiting."""
+        with self._lock:
+            if not self._lost and not self._closed:
+                try:
+                    wait(self._channels, 0)
+                    self._listen()
+                except (Lost, FrameError) as error:
+                    self._gone(error)
+            return bool(self._lost)
+
     def _gone(self, error: Exception) -> BackendError:
         self._lost = f"a worker was lost: {error}"
+        self._heart.stop()
         for channel in self._channels:  # the others cannot go on without it
             channel.close()
         return self._loss()
 
     def _loss(self) -> BackendError:
-        hint = "The epoch did not happen. What workers held is gone: open the database again."
-        return BackendError(Diagnostic("E741", self._lost, hint=hint))
+        hint = "What workers held of the last epoch is derived again when it is needed; what is older is gone."
+        return WorkersLost(Diagnostic("E741", self._lost, hint=hint))
 
     def _error(self) -> Exception:
         """The error of the worker that failed; the others only say that somebody did, perhaps before it is heard."""
+        began = time.monotonic()
         while (first := next((failed for failed in self._failed if failed["kind"] != "aborted"), None)) is None:
-            self._wait()
+            try:
+                self._wait(began)
+            except (Lost, FrameError) as error:
+                return self._gone(error)
         if first["kind"] == "limit":
             return CapacityError(first["message"], first["hint"])
         if "diagnostics" in first:
@@ -194,6 +222,7 @@ class Crew:
             if self._closed:
                 return
             self._closed = True
+            self._heart.stop()
             for channel in self._channels:
                 try:
                     channel.put(Frame({"op": "end", "n": self._command + 1}))

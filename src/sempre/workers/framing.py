@@ -43,8 +43,8 @@ class Frame:
     columns: list[Column] = field(default_factory=list)
 
 
-def encode(frame: Frame) -> list[bytes | memoryview]:
-    """The frame as buffers to be sent one after the other."""
+def encode(frame: Frame, number: int) -> list[bytes | memoryview]:
+    """The frame with its number on its link, as buffers to be sent one after the other."""
     shapes: list[list[int]] = []
     buffers: list[bytes | memoryview] = []
     body = 0
@@ -54,9 +54,9 @@ def encode(frame: Frame) -> list[bytes | memoryview]:
         if data.size:
             buffers.append(data.data.cast("B"))
             body += data.nbytes
-    header = json.dumps({"h": frame.header, "c": shapes}, separators=(",", ":"), ensure_ascii=False).encode(
-        "utf-8", "surrogatepass"
-    )
+    header = json.dumps(
+        {"h": frame.header, "c": shapes, "s": number}, separators=(",", ":"), ensure_ascii=False
+    ).encode("utf-8", "surrogatepass")
     return [PREFIX.pack(MAGIC, len(header), body) + header, *buffers]
 
 
@@ -77,11 +77,11 @@ def lengths(prefix: bytes) -> tuple[int, int]:
     return header, body
 
 
-def decode(header: bytes | memoryview, body: bytes | memoryview | bytearray) -> Frame:
-    """The frame of a header and a body."""
+def decode(header: bytes | memoryview, body: bytes | memoryview | bytearray) -> tuple[Frame, int]:
+    """The frame of a header and a body, and its number."""
     try:
         whole = json.loads(bytes(header).decode("utf-8", "surrogatepass"))
-        content, shapes = whole["h"], whole["c"]
+        content, shapes, number = whole["h"], whole["c"], int(whole["s"])
         columns, at = [], 0
         for offset, width, count in shapes:
             size = _WIDTHS[width].itemsize * count
@@ -95,7 +95,7 @@ def decode(header: bytes | memoryview, body: bytes | memoryview | bytearray) -> 
         raise FrameError(f"a frame that cannot be read: {error}") from None
     if at != len(body):
         raise FrameError("a frame is longer than its columns")
-    return Frame(content, columns)
+    return Frame(content, columns), number
 
 
 def size_of(buffers: Sequence[bytes | memoryview]) -> int:

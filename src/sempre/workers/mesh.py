@@ -8,12 +8,12 @@ fail at it, too. Frames of a command that failed are passed over once the driver
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from sempre.data import dataclass
-from sempre.workers.channel import Channel, wait
+from sempre.workers.channel import BEAT_SECONDS, SILENT_SECONDS, Channel, Lost, wait
 from sempre.workers.framing import Column, Frame
 
 
@@ -38,7 +38,9 @@ class Mesh:
         self.size = len(others) + 1
         self._others = others
         self.command = 0
+        self._step = 0  # exchanges of the present command
         self._begun = 0
+        self.exchanges = 0
         self.rows_sent = 0
         self.waited = 0.0
 
@@ -50,6 +52,10 @@ class Mesh:
     @property
     def bytes_sent(self) -> int:
         return sum(channel.sent for channel in self._others.values())
+
+    def begin(self, command: int) -> None:
+        """The exchanges to come are those of this command."""
+        self.command, self._step = command, 0
 
     def begin_anew(self, command: int) -> None:
         """Frames of earlier commands no longer matter."""
@@ -64,10 +70,12 @@ class Mesh:
         """Send one part to every worker, including this one; every part has the same number of columns."""
         sizes = [int(part[0].size) if part else 0 for part in parts]
         rows = sum(sizes)
+        self.exchanges += 1
+        self._step += 1
         for other, channel in self._others.items():
             self.rows_sent += sizes[other]
             columns = list(parts[other]) if sizes[other] else []
-            channel.put(Frame({"n": self.command, "r": rows, "m": more}, columns))
+            channel.put(Frame({"n": self.command, "x": self._step, "r": rows, "m": more}, columns))
         found = [list(parts[self.me])] if sizes[self.me] else []
         for frame in self._frames():
             rows += int(frame.header["r"])
@@ -80,6 +88,7 @@ class Mesh:
         """The next frame of every other worker for this command."""
         missing = dict(self._others)
         found: dict[int, Frame] = {}
+        began = time.monotonic()
         while True:
             for other in list(missing):
                 frame = self._next(missing[other])
@@ -88,12 +97,18 @@ class Mesh:
                     del missing[other]
             if not missing:
                 break
-            began = time.perf_counter()
-            wait([*missing.values(), *(c for o, c in self._others.items() if o not in missing and c.has_output)])
-            self.waited += time.perf_counter() - began
+            self._wait(missing.values(), began)
         while any(channel.has_output for channel in self._others.values()):
-            wait([channel for channel in self._others.values() if channel.has_output])
+            self._wait([channel for channel in self._others.values() if channel.has_output], began)
         return [found[other] for other in sorted(found)]
+
+    def _wait(self, waited: Iterable[Channel], since: float) -> None:
+        """Wait for some of the others, as long as they are there."""
+        began = time.perf_counter()
+        wait(self._others.values(), BEAT_SECONDS)
+        for channel in waited:
+            channel.check_silence(since, SILENT_SECONDS)
+        self.waited += time.perf_counter() - began
 
     def _next(self, channel: Channel) -> Frame | None:
         while True:
@@ -104,8 +119,11 @@ class Mesh:
             if frame.header.get("abort"):
                 if number > self._begun:
                     raise Aborted
-            elif number >= self.command:
+            elif number == self.command and int(frame.header["x"]) == self._step:
                 return frame
+            elif number > self._begun:
+                # Of an earlier command there is nothing left, and nobody is ahead who has not heard from this worker.
+                raise Lost(f"{channel.name} is at another step of the work")
 
     def agree(self, size: int, more: bool) -> tuple[int, bool]:
         """The sum of the sizes, and whether some worker has more."""

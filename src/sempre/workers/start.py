@@ -131,7 +131,7 @@ def processes(program: CheckedProgram, count: int, values: Values, limits: Limit
     def stop() -> None:
         for process in started:
             try:
-                process.wait(5)
+                process.wait(2)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

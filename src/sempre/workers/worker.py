@@ -8,6 +8,8 @@ and passes over what follows until the driver begins anew: whatever was made bef
 from __future__ import annotations
 
 import os
+import resource
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -26,16 +28,18 @@ from sempre.kernel.trace import RowSet, Trace, TraceView
 from sempre.limits import Limits
 from sempre.plan.faults import located
 from sempre.plan.ops import Neighbors, Plan, Read, decided_plan
-from sempre.workers.channel import Channel, Lost, take
+from sempre.workers.channel import Channel, Heart, Lost, take
 from sempre.workers.codec import from_json, to_json
 from sempre.workers.flow import Flow, ShardViews
-from sempre.workers.framing import Column, Frame
+from sempre.workers.framing import Column, Frame, FrameError
 from sempre.workers.mesh import Aborted, Mesh
 from sempre.workers.placing import Workers, home_column, owners, split
 from sempre.workers.shards import Shard, ShardView
 from sempre.workers.shared_values import SharedValues
 
 Numbers = Sequence[int]
+# The lease: without a word from the driver for so long, a worker ends.
+LEASE_SECONDS = 60.0
 
 
 class StagedPlan:
@@ -70,20 +74,27 @@ class Worker:
 
     def run(self) -> None:
         """Carry out commands until the driver has gone."""
-        while True:
-            try:
-                frame = self._waiting.pop(0) if self._waiting else take(self._driver, self._peers)
-                if not self._carry_out(frame):
-                    return
-            except Lost:
-                return  # without the driver there is nothing to do; without a worker there is no state
+        heart = Heart((self._driver, *self._peers), f"heart of worker {self._mesh.me}")
+        try:
+            while self._carry_out(self._waiting.pop(0) if self._waiting else self._heard()):
+                pass
+        except (Lost, FrameError):
+            return  # without the driver there is nothing to do; without a worker there is no state
+        finally:
+            heart.stop()
+
+    def _heard(self) -> Frame:
+        """What the driver says next."""
+        return take(self._driver, self._peers, silence=LEASE_SECONDS)
 
     def _carry_out(self, frame: Frame) -> bool:
         header = frame.header
         name = header["op"]
         if name == "end":
             return False
-        self._mesh.command = int(header["n"])
+        if int(header["n"]) != self._mesh.command + 1:
+            raise Lost("a command was left out")
+        self._mesh.begin(int(header["n"]))
         for number in header.get("free", ()):
             self._held.pop(number, None)
         if name == "anew":
@@ -145,7 +156,7 @@ class Worker:
         """Ask the driver something in the middle of a command."""
         self._driver.put(Frame({"question": question}, columns))
         while True:
-            frame = take(self._driver, self._peers)
+            frame = self._heard()
             if "reply" in frame.header:
                 return frame
             self._waiting.append(frame)
@@ -193,8 +204,13 @@ class Worker:
     def _tell_report(self) -> tuple[Any, list[Column]]:
         shards = [held for held in self._held.values() if isinstance(held, Shard)]
         traces = {id(trace): trace for shard in shards for trace in (shard.home, *shard.copies.values())}
+        used = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "process": os.getpid(),
+            "processor": round(used.ru_utime + used.ru_stime, 3),
+            "peak": used.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+            "commands": self._mesh.command,
+            "exchanges": self._mesh.exchanges,
             "instances": self._local.instances,
             "rows": sum(trace.size for trace in traces.values()),
             "bytes": sum(trace.nbytes for trace in traces.values()),

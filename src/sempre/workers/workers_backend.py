@@ -49,12 +49,21 @@ class Handle:
 class RemoteRows(Handle):
     """Distinct rows, each at home with one worker."""
 
-    __slots__ = ("_size", "relation")
+    __slots__ = ("_held", "_size", "relation")
 
     def __init__(self, crew: Crew, relation: str, size: int | None = None) -> None:
         super().__init__(crew)
         self.relation = relation
         self._size = size
+        self._held: list[Column] | None = None
+
+    def hold(self, most: int) -> None:
+        """Bring the rows here if there are no more than that: they outlive the workers."""
+        if len(self) <= most:
+            self._held = self._fetched()[1]
+
+    def _fetched(self) -> tuple[int, list[Column]]:
+        return (len(self), self._held) if self._held is not None else fetched(self._crew, self.number)
 
     def __len__(self) -> int:
         if self._size is None:
@@ -62,10 +71,10 @@ class RemoteRows(Handle):
         return self._size
 
     def columns(self) -> Sequence[Column]:
-        return fetched(self._crew, self.number)[1]
+        return self._fetched()[1]
 
     def to_arrow(self, shape: Shape) -> Any:
-        size, columns = fetched(self._crew, self.number)
+        size, columns = self._fetched()
         return shape.decoded(columns, size)
 
     def to_stream(self, shape: Shape) -> Any:
@@ -89,6 +98,14 @@ class RemoteVersion(Handle):
         self.relation = relation
         self._sizes = sizes
         self._indexed = indexed
+
+    def become(self, other: RemoteVersion) -> None:
+        """The workers that had this are gone: the same rows are what others have as `other`."""
+        assert len(other) == len(self), f"{self.relation}: {len(other)} rows instead of {len(self)}"
+        old = self._crew, self.number
+        self._crew, self._indexed = other._crew, other._indexed
+        self.number, other.number = other.number, self.number
+        other._crew = old[0]
 
     def __len__(self) -> int:
         assert isinstance(self._sizes, int)
@@ -236,24 +253,44 @@ class WorkersBackend:
 
     place = WORKERS
 
-    def __init__(self, program: CheckedProgram, crew: Crew, values: Values, limits: Limits) -> None:
+    def __init__(self, program: CheckedProgram, hire: Callable[[], Crew], values: Values, limits: Limits) -> None:
         self.program = program
-        self.crew = crew
+        self._hire = hire
+        self._hired: Crew | None = None
         self.values = values
         self.limits = limits
         self._homes = {name: home_column(relation) for name, relation in program.relations.items()}
 
+    @property
+    def crew(self) -> Crew:
+        """The workers, which start when they are first needed."""
+        if self._hired is None:
+            self._hired = self._hire()
+        return self._hired
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there were workers, and they are gone."""
+        return self._hired is not None and self._hired.is_lost()
+
+    def start_again(self) -> None:
+        """With other workers, which have nothing yet."""
+        if self._hired is not None:
+            self._hired.close()
+        self._hired = self._hire()
+
     def close(self) -> None:
-        self.crew.close()
+        if self._hired is not None:
+            self._hired.close()
 
     @property
     def instances(self) -> int:
         """How many instances all workers have found."""
-        return sum(int(content["instances"]) for content, _ in self.crew.ask("report"))
+        return sum(int(each["instances"]) for each in self.report())
 
     def report(self) -> list[dict[str, Any]]:
         """What each worker holds, and what it has done."""
-        return [content for content, _ in self.crew.ask("report")]
+        return [] if self._hired is None else [content for content, _ in self._hired.ask("report")]
 
     def finish(self) -> None:
         """Nothing here has to be put in order."""
@@ -263,8 +300,9 @@ class WorkersBackend:
 
     def forget(self) -> None:
         """Have the workers forget what values the driver takes back."""
-        with suppress(BackendError):  # workers that are gone have forgotten everything
-            self.crew.tell("forget")
+        if self._hired is not None:
+            with suppress(BackendError):  # workers that are gone have forgotten everything
+                self._hired.tell("forget")
 
     def for_modules(self) -> None:
         """None: a module looks at values one by one, in one process."""

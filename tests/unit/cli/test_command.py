@@ -161,8 +161,8 @@ def test_options_reach_the_database() -> None:
             ["run"],
             "error: the following arguments are required: PROGRAM.dl\nhint: sempre run --help lists the options\n",
         ),
-        (["run", "p.dl", "--workers", "2"], "error: --workers needs --place workers\n"),
-        (["apply", "s", "c.txt", "--workers", "2"], "error: --workers needs --place workers\n"),
+        (["run", "p.dl", "--on", "local", "--workers", "2"], "error: --workers needs --on spark\n"),
+        (["apply", "s", "c.txt", "--workers", "2"], "error: --workers needs --on spark\n"),
         (
             ["run", "p.dl", "--on", "spark", "--master", "local", "--remote", "sc://h"],
             "error: --master and --remote exclude each other\n",

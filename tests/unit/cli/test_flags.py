@@ -78,8 +78,11 @@ def test_every_flag_is_looked_at(command: str, tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["run", "p.dl", "--workers", "7"], "--workers needs --place workers"),
-        (["run", "p.dl", "--on", "local", "--workers", "7"], "--workers needs --place workers"),
+        (["run", "p.dl", "--on", "local", "--workers", "7"], "--workers needs --on spark"),
+        (
+            ["run", "p.dl", "--on", "spark", "--place", "driver", "--workers", "7"],
+            "--workers needs --place auto or workers",
+        ),
         (["run", "p.dl", "--threads", "0"], "`0` is not a number from 1"),
         (["run", "p.dl", "--memory", "0"], "`0` is not a size such as 512M or 2G"),
         (["run", "p.dl", "--memory=-1"], "`-1` is not a size such as 512M or 2G"),

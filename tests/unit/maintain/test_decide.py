@@ -27,7 +27,7 @@ from sempre.maintain.decide import (
 )
 from sempre.maintain.registry import STRATEGIES
 from sempre.modules.find import Modular, modularize
-from sempre.plan.backend import CLUSTER, DRIVER
+from sempre.plan.backend import CLUSTER, DRIVER, WORKERS
 
 TEXT = """
 .decl e(x: number, y: number)
@@ -92,12 +92,15 @@ def outcome(
     closes: bool = False,
     outgrown: str = "",
     follows: bool = False,
+    workers: int = 0,
 ) -> Decision:
     (stratum,) = (stratum for stratum in parts.program.strata if relation in stratum.relations)
     one_pass = (lambda stratum, sizes: Tasks() if stratum.recursive else None) if closes else None
     modules = parts.modules.get(stratum.index, ())
     tries = (lambda stratum, change: True) if follows else None
-    options = Choices(parts.program, strategy, place, budget, modules, one_pass, FORGETFUL, follows=tries)
+    options = Choices(
+        parts.program, strategy, place, budget, modules, one_pass, FORGETFUL, follows=tries, workers=workers
+    )
     return decide(stratum, sizes, history, options, home, outgrown)
 
 
@@ -150,6 +153,46 @@ def test_the_place_by_sizes(parts: Modular, rows: int, budget: int, home: str | 
 def test_a_stratum_that_outgrows_the_driver_goes_to_the_cluster(parts: Modular) -> None:
     made = outcome(parts, "flat", place=None, budget=1_000_000, home=None, outgrown="too many rounds")
     assert (made.place, made.note) == (CLUSTER, "flat again on the cluster: too many rounds")
+
+
+@pytest.mark.parametrize(
+    ("needed", "workers", "home", "place"),
+    [
+        (100, 1_000, None, DRIVER),
+        (101, 1_000, None, WORKERS),
+        (1_000, 1_000, None, WORKERS),
+        (1_001, 1_000, None, CLUSTER),
+        (101, 0, None, CLUSTER),
+        (100, 1_000, DRIVER, DRIVER),
+        (101, 1_000, DRIVER, WORKERS),
+        (26, 1_000, WORKERS, WORKERS),  # it stays until it needs a quarter of what the driver has
+        (25, 1_000, WORKERS, DRIVER),
+        (1_001, 1_000, WORKERS, CLUSTER),
+        (251, 1_000, CLUSTER, CLUSTER),  # the same from one place to the one before
+        (250, 1_000, CLUSTER, WORKERS),
+        (25, 1_000, CLUSTER, DRIVER),
+        (50, 1_000, CLUSTER, WORKERS),
+        (25, 0, WORKERS, DRIVER),
+        (26, 0, WORKERS, CLUSTER),
+    ],
+)
+def test_workers_take_what_is_too_large_for_the_driver(needed: int, workers: int, home: str | None, place: str) -> None:
+    found, why = placed("e", needed, 100, home, DEFAULTS, workers)
+    assert found == place
+    assert bool(why) == (place != DRIVER)
+    assert ("workers" in why) == (place == WORKERS or (place == CLUSTER and needed > 100 and workers > 0))
+
+
+def test_why_there_are_no_workers() -> None:
+    _, why = placed("e", 200, 100, None, DEFAULTS, 0, "3 workers were asked for, and this session runs 2 tasks at once")
+    assert why.endswith("no workers: 3 workers were asked for, and this session runs 2 tasks at once")
+
+
+def test_a_stratum_that_outgrows_the_driver_goes_to_workers_and_then_to_the_cluster(parts: Modular) -> None:
+    for workers, place, words in ((1_000_000, WORKERS, "workers"), (0, CLUSTER, "the cluster")):
+        sizes = Known({"e": 10, "f": 10})
+        made = outcome(parts, "flat", None, sizes, place=None, home=None, outgrown="too many rounds", workers=workers)
+        assert (made.place, made.note) == (place, f"flat again on {words}: too many rounds")
 
 
 def test_explicit_facts_go_by_the_same_bytes() -> None:

@@ -38,14 +38,16 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def whole(frame: Frame) -> bytes:
-    return b"".join(bytes(buffer) for buffer in encode(frame))
+    return b"".join(bytes(buffer) for buffer in encode(frame, 7))
 
 
 def read(data: bytes) -> Frame:
     header, body = lengths(data[: PREFIX.size])
     start = PREFIX.size + header
     assert len(data) == start + body
-    return decode(data[PREFIX.size : start], data[start:])
+    found, number = decode(data[PREFIX.size : start], data[start:])
+    assert number == 7
+    return found
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 1000])
@@ -77,7 +79,15 @@ def test_what_is_no_frame_is_refused_before_anything_is_allocated(harm: Any) -> 
 
 
 @pytest.mark.parametrize(
-    "header", [b"{}", b"[1]", b"{", b'{"h":{},"c":[[0,8,9]]}', b'{"h":{},"c":[[0,3,1]]}', b'{"h":0,"c":[[0,8,-1]]}']
+    "header",
+    [
+        b"{}",
+        b"[1]",
+        b"{",
+        b'{"h":{},"c":[[0,8,9]],"s":1}',
+        b'{"h":{},"c":[[0,3,1]],"s":1}',
+        b'{"h":0,"c":[[0,8,-1]],"s":1}',
+    ],
 )
 def test_a_header_that_lies_is_refused(header: bytes) -> None:
     with pytest.raises(FrameError):
@@ -149,7 +159,7 @@ def test_every_row_arrives_once_at_its_owner(count: int, seed: int | None) -> No
         came = []
         rng = np.random.default_rng(mesh.me)
         for number in range(1, 4):
-            mesh.command = number
+            mesh.begin(number)
             values = rng.integers(INT64.min, INT64.max, rows)
             gathered = mesh.exchange(split([values, values + 1], owners(values, count), count), more=mesh.me == number)
             assert gathered.rows == rows * count
@@ -173,21 +183,21 @@ def test_who_fails_stops_the_others_and_all_begin_anew() -> None:
 
     def fail() -> str:
         mesh = all_meshes[0]
-        mesh.command = 1
+        mesh.begin(1)
         mesh.abort()
-        mesh.command = 5
+        mesh.begin(5)
         mesh.begin_anew(4)
         mesh.exchange(nothing)
         return "failed"
 
     def work(mesh: Mesh) -> str:
-        mesh.command = 1
+        mesh.begin(1)
         if mesh.me == 1:  # this one notices at a later command
-            mesh.command = 2
+            mesh.begin(2)
         with pytest.raises(Aborted):
             mesh.exchange(nothing)
         mesh.begin_anew(4)
-        mesh.command = 5
+        mesh.begin(5)
         mesh.exchange(nothing)
         return "stopped"
 

@@ -59,19 +59,64 @@ def test_two_processes_follow_changes_and_end() -> None:
     wait_for_the_end(workers)
 
 
-def test_a_killed_process_is_an_error_at_once() -> None:
+ALL = [(i, j) for i in range(11) for j in range(i + 1, 11)]
+CUT = [(i, j) for i, j in ALL if j <= 4 or i >= 5]
+
+
+def killed(db: sempre.Database, signal_: int = signal.SIGKILL) -> list[int]:
+    workers = processes_of(db)
+    os.kill(workers[1], signal_)
+    return workers
+
+
+def test_a_killed_process_is_replaced() -> None:
     with on_workers(2, start.processes) as options, sempre.Database(REACH, **options) as db:
         db.apply(insert={"edge": CHAIN})
-        workers = processes_of(db)
-        os.kill(workers[1], signal.SIGKILL)
-        began = time.monotonic()
-        for _ in range(2):
-            with pytest.raises(BackendError, match="E741") as caught:
-                db.apply(delete={"edge": [(4, 5)]})
-        assert "open the database again" in str(caught.value)
-        assert time.monotonic() - began < 5
-        assert sorted(db["edge"]) == CHAIN
+        view, workers = db["reach"], killed(db)
+        assert sorted(view) == ALL  # the state of the last epoch is there for readers
+        assert not {*processes_of(db)} & {*workers}
         wait_for_the_end(workers)
+        again = killed(db)
+        began = time.monotonic()
+        assert len(db.apply(delete={"edge": [(4, 5)]}).removed["reach"]) == 30
+        assert time.monotonic() - began < 30
+        assert sorted(view) == sorted(db["reach"]) == CUT
+        assert db.epoch == 2
+        assert db.verify().ok
+        db.apply(insert={"edge": [(4, 5)]})
+        assert sorted(db["reach"]) == ALL
+        last = processes_of(db)
+    wait_for_the_end([*again, *last])
+
+
+def test_workers_that_are_lost_twice_are_an_error() -> None:
+    """One retry is made; then the epoch has not happened, and the next one finds workers again."""
+    with on_workers(2, start.processes) as options, sempre.Database(REACH, **options) as db:
+        db.apply(insert={"edge": CHAIN})
+        assert db._workers is not None
+        original = db._workers.derive
+
+        def derive(*args: object) -> object:
+            killed(db)
+            return original(*args)  # type: ignore[arg-type]
+
+        db._workers.derive = derive  # type: ignore[method-assign, assignment]
+        with pytest.raises(BackendError, match="E741"):
+            db.apply(insert={"edge": [(20, 21)]})
+        del db._workers.derive
+        assert sorted(db["reach"]) == ALL
+        assert len(db.apply(insert={"edge": [(20, 21)]}).added["reach"]) == 1
+
+
+def test_a_process_that_stopped_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has not hung up: its silence tells."""
+    monkeypatch.setattr("sempre.workers.crew.SILENT_SECONDS", 2.0)
+    with on_workers(2, start.processes) as options, sempre.Database(REACH, **options) as db:
+        db.apply(insert={"edge": CHAIN})
+        began, workers = time.monotonic(), killed(db, signal.SIGSTOP)
+        assert len(db.apply(delete={"edge": [(4, 5)]}).removed["reach"]) == 30
+        assert time.monotonic() - began < 30
+    wait_for_the_end(workers)
 
 
 DRIVER = f"""
