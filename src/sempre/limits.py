@@ -99,6 +99,8 @@ class Limits:
     # ------------------------------------------------------------- the workers
     # About how many bindings a worker sends at once.
     round_rows: int = 1 << 17
+    # A relation that is not recursive is copied to all workers if it has no more rows than this.
+    everywhere_rows: int = 1 << 17
 
     # ------------------------------------------------------------- the store
     # Sets of fewer rows share a file.

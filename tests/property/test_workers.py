@@ -13,7 +13,7 @@ import pytest
 from sempre.backends.local import _multiplies
 from sempre.diagnostics import InternalError
 from sempre.lang.parser import parse
-from sempre.workers import flow, placing, worker
+from sempre.workers import flow, placing, shards, worker
 from sempre.workers.mesh import Mesh
 from tests import budget
 from tests.engine import STRATEGIES, UNHURRIED, check_epochs, lists
@@ -126,7 +126,44 @@ def evaluate_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flow.Flow, "_split", split)
 
 
-@pytest.mark.parametrize("defect", [lose_a_row, send_twice, mistake_the_owner, evaluate_twice])
+def copy_to_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small relation that should be everywhere comes to the first worker alone."""
+    original = worker.Worker._bring
+
+    def bring(self: worker.Worker, relation: str) -> Any:
+        brought = original(self, relation)
+
+        def to_some(rows: Any, column: int) -> Any:
+            found = brought(rows, column)
+            return self._local.no_rows(relation) if column == placing.EVERYWHERE and self._mesh.me else found
+
+        return to_some
+
+    monkeypatch.setattr(worker.Worker, "_bring", bring)
+
+
+def copy_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is added to a relation that is everywhere is added at home alone."""
+    original = shards.Shard.adding
+
+    def adding(self: shards.Shard, rows: Any, bring: Any) -> Any:
+        found = original(self, rows, bring)
+        kept = {column: copy for column, copy in self.copies.items() if column == placing.EVERYWHERE}
+        return shards.Shard(found.relation, found.home, {**found.copies, **kept})
+
+    monkeypatch.setattr(shards.Shard, "adding", adding)
+
+
+DEFECTS = [lose_a_row, send_twice, mistake_the_owner, evaluate_twice, copy_to_some, copy_at_home]
+
+
+def test_few_rows_everywhere() -> None:
+    """Relations become too large to be everywhere, from one row to the next."""
+    check_all("dredc", range(511_000, 511_006), limits=replace(UNHURRIED, everywhere_rows=2))
+    check_all("counting", range(512_000, 512_004), limits=replace(UNHURRIED, everywhere_rows=0))
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
 def test_a_planted_defect_is_found(defect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     defect(monkeypatch)
     with pytest.raises((AssertionError, InternalError)):

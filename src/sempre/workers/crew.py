@@ -42,12 +42,18 @@ class Crew:
         self._failed: list[dict[str, Any]] = []
         self._anew = 0
         self._lost = ""
+        self.copied: frozenset[str] = frozenset()
+        self.everywhere_rows = 0
         self._closed = False
         self._lock = threading.RLock()
         self._heart = Heart(channels, "heart of the driver")
 
     def __len__(self) -> int:
         return len(self._channels)
+
+    def copies(self, relation: str, size: int) -> bool:
+        """Whether all workers get all rows of a relation of this size."""
+        return relation in self.copied and size <= self.everywhere_rows
 
     def on_stop(self, stop: Callable[[], None]) -> None:
         """What to do when the workers have been sent home."""

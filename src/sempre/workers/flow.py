@@ -29,12 +29,15 @@ from sempre.limits import Limits
 from sempre.plan.ops import Absent, Assign, Distinct, LowerRank, Probe, RankOf, Read, Reduce, Step, TakeApart, probes
 from sempre.plan.planner import variables
 from sempre.workers.mesh import Mesh
-from sempre.workers.placing import owner, owners, split
+from sempre.workers.placing import EVERYWHERE, owner, owners, split
 from sempre.workers.shards import ShardView
 
 ShardViews: TypeAlias = Mapping[tuple[str, Read], "ShardView | Tally"]
 # The first column of what a step looks up, and so where its rows are: None where they are at home.
 Homes: TypeAlias = Mapping[str, "int | None"]
+
+# The versions that all workers have whole.
+Copied: TypeAlias = frozenset[tuple[str, Read]]
 
 _ORIGIN, _ROW = "#origin", "#row"
 
@@ -81,7 +84,9 @@ class Flow:
         shared: Iterable[str] = (),
         carried: frozenset[str] = frozenset(),
         last: tuple[Route, frozenset[str]] | None = None,
+        copied: Copied = frozenset(),
     ) -> None:
+        self._copied = copied
         self._values = values
         self._homes = homes
         self._mesh = mesh
@@ -137,8 +142,8 @@ class Flow:
     def _add(self, step: Step) -> None:
         if isinstance(step, Distinct):
             self._gather(step.live & self._bound)
-        elif isinstance(step, Absent | Reduce) and self._single(step) is None:
-            nested = Nested(step, self._values, self._homes, self._mesh, self._limits, self._carried)
+        elif isinstance(step, Absent | Reduce) and not self._is_here(step) and self._single(step) is None:
+            nested = Nested(step, self._values, self._homes, self._mesh, self._limits, self._carried, self._copied)
             self.stages.append(Stage(nested=nested))
         else:
             reads = self._reach(step)
@@ -162,6 +167,8 @@ class Flow:
             home = self._homes[step.atom.relation]
             self._place(None if home is None else step.atom.args[home])
             return ((step.atom.relation, Read.RANK, None),)
+        if isinstance(step, Absent | Reduce) and self._is_here(step):
+            return tuple((p.relation, p.read, EVERYWHERE) for p in probes((*step.steps, *step.steps_there)))
         if isinstance(step, Absent | Reduce):
             single = self._single(step)
             assert single is not None
@@ -170,21 +177,33 @@ class Flow:
         return ()
 
     def _reach_probe(self, step: Probe) -> tuple[str, Read, int | None]:
-        if self._homes[step.relation] is None:
+        is_copied = (step.relation, step.read) in self._copied
+        if is_copied and (step.lookup or not self._is_fresh):
+            if self._is_fresh:
+                self._placed = 0
+            return step.relation, step.read, EVERYWHERE
+        home = self._homes[step.relation]
+        if home is None:
             self._place(None)
             return step.relation, step.read, None
         if step.lookup:
             self._place(step.lookup[0])
-        else:
-            self._go(Route(everywhere=True))
-            self._placed = next((var.name for column, var in step.binds if column == step.order[0]), None)
-        return step.relation, step.read, step.order[0]
+            return step.relation, step.read, step.order[0]
+        # What is read whole is read where it is: each row at one worker.
+        self._go(Route(everywhere=True))
+        read = home if is_copied else step.order[0]
+        self._placed = next((var.name for column, var in step.binds if column == read), None)
+        return step.relation, step.read, None if is_copied else read
 
     def _gather(self, live: frozenset[str]) -> None:
         """Have equal bindings at one place, and each of them once."""
         var = self._placed if isinstance(self._placed, str) and self._placed in live else min(live, default=None)
         self._go(Route(var), live, is_distinct=True)
         self._placed = 0 if var is None else var
+
+    def _is_here(self, step: Absent | Reduce) -> bool:
+        """Whether all that a nested body reads is at every worker."""
+        return all((p.relation, p.read) in self._copied for p in probes((*step.steps, *step.steps_there)))
 
     def _single(self, step: Absent | Reduce) -> Probe | None:
         """The one lookup of a nested body that can be taken where that is."""
@@ -348,6 +367,7 @@ class Nested:
         mesh: Mesh,
         limits: Limits,
         carried: frozenset[str],
+        copied: Copied,
     ) -> None:
         self._step = step
         self._values = values
@@ -369,6 +389,7 @@ class Nested:
                 self._shared,
                 tags,
                 (Route(self._origin, direct=True), self._results()),
+                copied,
             )
 
         self._here = flow(step.steps)

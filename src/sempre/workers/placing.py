@@ -3,6 +3,7 @@
 A row has a *home*: the worker that the hash of its value in the home column picks. There it is made distinct, counted
 and looked for. Rows that plans look up by other columns have a copy for each such column, at the worker that the value
 there picks. So an index is sharded by the first column it is looked up by, and every lookup has one worker to go to.
+A small relation has one copy instead, with all rows at every worker: lookups there are taken wherever one is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from sempre.analysis.model import Relation
 from sempre.workers.framing import Column
 
 Workers = NDArray[np.intp]
+
+# The "column" of the copy that has all rows, at every worker.
+EVERYWHERE = -1
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 

@@ -30,27 +30,37 @@ from sempre.plan.faults import located
 from sempre.plan.ops import Neighbors, Plan, Read, decided_plan
 from sempre.workers.channel import Channel, Heart, Lost, take
 from sempre.workers.codec import from_json, to_json
-from sempre.workers.flow import Flow, ShardViews
+from sempre.workers.flow import Copied, Flow, ShardViews
 from sempre.workers.framing import Column, Frame, FrameError
 from sempre.workers.mesh import Aborted, Mesh
-from sempre.workers.placing import Workers, home_column, owners, split
+from sempre.workers.placing import EVERYWHERE, Workers, home_column, owners, split
 from sempre.workers.shards import Shard, ShardView
 from sempre.workers.shared_values import SharedValues
 
 Numbers = Sequence[int]
 # The lease: without a word from the driver for so long, a worker ends.
 LEASE_SECONDS = 60.0
+# What a plan finds is made distinct once there are so many rows of it, and again when they have doubled.
+MERGED_ROWS = 1 << 20
 
 
 class StagedPlan:
     """A plan, and its stages on this worker."""
 
-    __slots__ = ("flow", "multiplies", "plan")
+    __slots__ = ("_flows", "_make", "multiplies", "plan")
 
-    def __init__(self, plan: Plan, flow: Flow) -> None:
+    def __init__(self, plan: Plan, make: Callable[[Plan, Copied], Flow]) -> None:
         self.plan = plan
-        self.flow = flow
+        self._make = make
+        self._flows: dict[Copied, Flow] = {}
         self.multiplies = _multiplies(plan.steps)
+
+    def flow(self, copied: Copied) -> Flow:
+        """The stages, where all workers have all rows of some of the versions that the plan reads."""
+        found = self._flows.get(copied)
+        if found is None:
+            found = self._flows[copied] = self._make(self.plan, copied)
+        return found
 
 
 class Worker:
@@ -235,6 +245,9 @@ class Worker:
     def _empty(self, relation: str) -> Shard:
         return Shard(relation, self._local.empty(relation))
 
+    def _same(self, number: int) -> Shard:
+        return self._shard(number)
+
     def _rows(self, number: int) -> RowSet:
         return self._shard(number).home.rows()
 
@@ -243,16 +256,22 @@ class Worker:
         assert isinstance(found, Shard)
         return found
 
-    def _version(self, relation: str, number: int, orders: Iterable[Sequence[int]]) -> Shard:
+    def _version(self, relation: str, number: int, orders: Iterable[Sequence[int]], everywhere: bool) -> Shard:
         shard = Shard(relation, Trace.of(self._held[number]))
-        return self._indexed_shard(shard, orders)
+        return self._indexed_shard(shard, orders, everywhere)
 
-    def _indexed_shard(self, shard: Shard, orders: Iterable[Sequence[int]]) -> Shard:
-        wanted = [tuple(order) for order in orders]
-        return shard.indexed(wanted, self._homes[shard.relation], self._bring(shard.relation))
+    def _indexed_shard(self, shard: Shard, orders: Iterable[Sequence[int]], everywhere: bool) -> Shard:
+        wanted, relation = [tuple(order) for order in orders], shard.relation
+        pick = self._pick(relation) if everywhere else None
+        return shard.indexed(wanted, self._homes[relation], self._bring(relation), pick)
 
-    def _indexed(self, number: int, orders: Iterable[Sequence[int]]) -> Shard:
-        return self._indexed_shard(self._shard(number), orders)
+    def _indexed(self, number: int, orders: Iterable[Sequence[int]], everywhere: bool) -> Shard:
+        return self._indexed_shard(self._shard(number), orders, everywhere)
+
+    def _spread(self, number: int, orders: Iterable[Sequence[int]]) -> Shard:
+        """What was everywhere, each row with its owners alone."""
+        shard = self._shard(number)
+        return self._indexed_shard(Shard(shard.relation, shard.home), orders, everywhere=False)
 
     def _adding(self, number: int, rows: int) -> Shard:
         shard = self._shard(number)
@@ -265,11 +284,21 @@ class Worker:
     def _bring(self, relation: str) -> Callable[[RowSet, int], RowSet]:
         def bring(rows: RowSet, column: int) -> RowSet:
             columns = rows.columns()
-            at = owners(columns[column], self._mesh.size)
-            gathered = self._mesh.exchange(split(columns, at, self._mesh.size))
-            return self._joined(relation, gathered.parts)
+            if column == EVERYWHERE:
+                parts = [columns] * self._mesh.size
+            else:
+                parts = split(columns, owners(columns[column], self._mesh.size), self._mesh.size)
+            return self._joined(relation, self._mesh.exchange(parts).parts)
 
         return bring
+
+    def _pick(self, relation: str) -> Callable[[RowSet, int], RowSet]:
+        def pick(rows: RowSet, column: int) -> RowSet:
+            columns = rows.columns()
+            mine = owners(columns[column], self._mesh.size) == self._mesh.me
+            return self._joined(relation, [[column[mine] for column in columns]])
+
+        return pick
 
     def _joined(self, relation: str, parts: Sequence[Sequence[Column]]) -> RowSet:
         if not parts:
@@ -296,11 +325,15 @@ class Worker:
     # ----------------------------------------------------------------------------------------------------- plans
 
     def _prepare(self, plan: Any) -> StagedPlan:
-        decoded = decided_plan(from_json(plan))
-        return StagedPlan(decoded, Flow(decoded.steps, self._values, self._homes, self._mesh, self._local.limits))
+        return StagedPlan(decided_plan(from_json(plan)), self._flow)
 
-    def _views(self, views: Iterable[Sequence[Any]]) -> ShardViews:
-        return {(name, Read[read]): self._held[number] for name, read, number in views}
+    def _flow(self, plan: Plan, copied: Copied) -> Flow:
+        return Flow(plan.steps, self._values, self._homes, self._mesh, self._local.limits, copied=copied)
+
+    def _views(self, views: Iterable[Sequence[Any]]) -> tuple[ShardViews, Copied]:
+        """The views that plans read, and those of them that all workers have whole."""
+        found = {(name, Read[read]): self._held[number] for name, read, number, _ in views}
+        return found, frozenset((name, Read[read]) for name, read, _, everywhere in views if everywhere)
 
     def _found(
         self,
@@ -313,7 +346,7 @@ class Worker:
         target = self._local.empty(relation).packing
         rows: list[RowSet] = []
         weighed: list[Counted] = []
-        read = self._views(views)
+        read, copied = self._views(views)
         for number in plans:
             prepared: StagedPlan = self._held[number]
             weights = prepared.multiplies if counted is None else counted
@@ -322,13 +355,16 @@ class Worker:
                 layout, keys = self._local._head(plan, found, target)
                 if counted is False:
                     rows.append(RowSet(layout, join.distinct(keys)))
+                    if len(rows) > 1 and sum(map(len, rows[1:])) > max(len(rows[0]), MERGED_ROWS):
+                        rows[:] = [self._local.union(rows)]  # many rows are found more than once
                 elif found.weights is None:
                     weighed.append(Counted(layout, *join.tally(keys)))
                 else:
                     weighed.append(Counted(layout, *join.consolidate(keys, found.weights)))
 
             with located(self._program, (prepared.plan.rule,)):
-                prepared.flow.run(prepared.flow.start(read, weights), read, sink, weights)
+                flow = prepared.flow(copied)
+                flow.run(flow.start(read, weights), read, sink, weights)
         return rows, weighed
 
     def _owners(self, relation: str, columns: Sequence[Column], size: int) -> Workers:

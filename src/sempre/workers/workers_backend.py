@@ -91,25 +91,31 @@ def fetched(crew: Crew, number: int) -> tuple[int, list[Column]]:
 class RemoteVersion(Handle):
     """An immutable set of rows of one relation."""
 
-    __slots__ = ("_indexed", "_sizes", "relation")
+    __slots__ = ("_everywhere", "_indexed", "_size", "relation")
 
-    def __init__(self, crew: Crew, relation: str, sizes: tuple[int, ...] | int, indexed: frozenset[Order]) -> None:
+    def __init__(
+        self, crew: Crew, relation: str, size: int, indexed: frozenset[Order], everywhere: bool = False
+    ) -> None:
         super().__init__(crew)
         self.relation = relation
-        self._sizes = sizes
+        self._size = size
         self._indexed = indexed
+        self._everywhere = everywhere
 
     def become(self, other: RemoteVersion) -> None:
         """The workers that had this are gone: the same rows are what others have as `other`."""
         assert len(other) == len(self), f"{self.relation}: {len(other)} rows instead of {len(self)}"
-        old = self._crew, self.number
-        self._crew, self._indexed = other._crew, other._indexed
-        self.number, other.number = other.number, self.number
-        other._crew = old[0]
+        self._crew, self._indexed, self._everywhere = other._crew, other._indexed, other._everywhere
+        self.number = self._crew.number()  # of its own: each handle is forgotten by itself
+        self._crew.tell("same", [other.number], [self.number])
 
     def __len__(self) -> int:
-        assert isinstance(self._sizes, int)
-        return self._sizes
+        return self._size
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether all workers have all rows, or there are none."""
+        return self._everywhere or not self._size
 
     def rows(self) -> RemoteRows:
         made = RemoteRows(self._crew, self.relation, len(self))
@@ -120,23 +126,29 @@ class RemoteVersion(Handle):
         missing = frozenset(orders) - self._indexed
         if not missing:
             return self
-        made = RemoteVersion(self._crew, self.relation, len(self), self._indexed | missing)
-        self._crew.tell("indexed", [self.number, sorted(missing)], [made.number])
+        copied = self._everywhere or (not self._indexed and self._crew.copies(self.relation, len(self)))
+        made = RemoteVersion(self._crew, self.relation, len(self), self._indexed | missing, copied)
+        self._crew.tell("indexed", [self.number, sorted(missing), copied], [made.number])
         return made
+
+    def _changed(self, op: str, rows: RemoteRows, size: int) -> RemoteVersion:
+        made = RemoteVersion(self._crew, self.relation, size, self._indexed, self._everywhere)
+        self._crew.tell(op, [self.number, rows.number], [made.number])
+        if not self._everywhere or self._crew.copies(self.relation, size):
+            return made
+        spread = RemoteVersion(self._crew, self.relation, size, self._indexed)  # it has become too large for that
+        self._crew.tell("spread", [made.number, sorted(self._indexed)], [spread.number])
+        return spread
 
     def adding(self, rows: RemoteRows) -> RemoteVersion:
         if not len(rows):
             return self
-        made = RemoteVersion(self._crew, self.relation, len(self) + len(rows), self._indexed)
-        self._crew.tell("adding", [self.number, rows.number], [made.number])
-        return made
+        return self._changed("adding", rows, len(self) + len(rows))
 
     def removing(self, rows: RemoteRows) -> RemoteVersion:
         if not len(rows):
             return self
-        made = RemoteVersion(self._crew, self.relation, len(self) - len(rows), self._indexed)
-        self._crew.tell("removing", [self.number, rows.number], [made.number])
-        return made
+        return self._changed("removing", rows, len(self) - len(rows))
 
 
 class RemoteView(Handle):
@@ -151,6 +163,11 @@ class RemoteView(Handle):
 
     def __len__(self) -> int:
         return self._size
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether all workers have all rows."""
+        return all(part.is_everywhere for part in self._parts)
 
     def plus(self, *versions: RemoteVersion) -> RemoteView:
         made = RemoteView(self._crew, (*self._parts, *versions), len(self) + sum(map(len, versions)))
@@ -265,8 +282,16 @@ class WorkersBackend:
     def crew(self) -> Crew:
         """The workers, which start when they are first needed."""
         if self._hired is None:
-            self._hired = self._hire()
+            self._hired = self._new_crew()
         return self._hired
+
+    def _new_crew(self) -> Crew:
+        crew = self._hire()
+        recursive = {name for stratum in self.program.strata if stratum.recursive for name in stratum.relations}
+        placed = (name for name, home in self._homes.items() if home is not None)
+        crew.copied = frozenset(placed) - recursive
+        crew.everywhere_rows = self.limits.everywhere_rows if len(crew) > 1 else 0
+        return crew
 
     @property
     def is_lost(self) -> bool:
@@ -277,7 +302,7 @@ class WorkersBackend:
         """With other workers, which have nothing yet."""
         if self._hired is not None:
             self._hired.close()
-        self._hired = self._hire()
+        self._hired = self._new_crew()
 
     def close(self) -> None:
         if self._hired is not None:
@@ -337,8 +362,9 @@ class WorkersBackend:
 
     def version(self, rows: RemoteRows, orders: Iterable[Order] = ()) -> RemoteVersion:
         wanted = frozenset(orders)
-        made = RemoteVersion(self.crew, rows.relation, len(rows), wanted)
-        self.crew.tell("version", [rows.relation, rows.number, sorted(wanted)], [made.number])
+        copied = bool(wanted) and self.crew.copies(rows.relation, len(rows))
+        made = RemoteVersion(self.crew, rows.relation, len(rows), wanted, copied)
+        self.crew.tell("version", [rows.relation, rows.number, sorted(wanted), copied], [made.number])
         return made
 
     def view(self, *versions: RemoteVersion, without: RemoteVersion | None = None) -> RemoteView:
@@ -359,7 +385,10 @@ class WorkersBackend:
         return made
 
     def _reads(self, views: Views) -> list[list[Any]]:
-        return [[name, read.name, view.number] for (name, read), view in views.items()]
+        return [
+            [name, read.name, view.number, isinstance(view, RemoteView) and view.is_everywhere]
+            for (name, read), view in views.items()
+        ]
 
     def derive(
         self, relation: str, plans: Sequence[RemotePlan], views: Views, known: RemoteVersion | RemoteView
