@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from sempre.workers.workers_backend import WorkersBackend
+
 SIDES = ("plus", "minus")
 FindChange = Callable[[str], Change | None]
 
@@ -48,9 +50,19 @@ class Report:
     ignored_deletions: int
     by_position: tuple[str, ...] = ()  # relations whose rows had columns with names, which were not gone by
     jobs: int = 0  # Spark jobs that rounds on the cluster took
+    # For each worker, if some stratum of the epoch ran there: `rows` and `bytes` that it holds, and what it did in the
+    # epoch: `instances`, `rows_sent` and `bytes_sent` to other workers, seconds `waited` for them.
+    workers: tuple[dict[str, Any], ...] = ()
+    skew: float = 0.0  # how many times its even share the worker with the most rows holds; 0 without workers
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "strata": list(self.strata), "by_position": list(self.by_position)}
+        lists = {name: list(getattr(self, name)) for name in ("strata", "by_position", "workers")}
+        return {**asdict(self), **lists}
+
+
+def skew_of(rows: Sequence[int]) -> float:
+    """How many times the even share the most is; 1 if all have the same, 0 for nobody."""
+    return round(max(rows) * len(rows) / max(sum(rows), 1), 3) if rows else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +164,7 @@ class ChangeSets:
     engine: Engine | ActiveEngine
     decoder: Decoder
     frames: RelationFrames
+    workers: WorkersBackend | None = None
 
     def of_epoch(
         self, result: EpochResult, before: Snapshot, after: Snapshot, jobs: int = 0, by_position: Iterable[str] = ()
@@ -162,7 +175,8 @@ class ChangeSets:
         change_of = self._change_of(changed, before, after)
         for rows in (rows for change in changed.values() for rows in (change.plus, change.minus)):
             if rows.place == WORKERS:  # few rows are brought here: then it does not matter what becomes of the workers
-                rows.hold(self.engine.backend.limits.driver_rows)  # type: ignore[attr-defined]
+                assert self.workers is not None
+                self.workers.hold(rows)
 
         def frame(changes: ChangeSet, name: str, hold: bool) -> DataFrame:
             if name not in relations:
@@ -185,6 +199,8 @@ class ChangeSets:
     def _report(
         self, result: EpochResult, changed: Mapping[str, Change], jobs: int, by_position: tuple[str, ...]
     ) -> Report:
+        at_work = self.workers is not None and any(stratum.placement == WORKERS for stratum in result.strata)
+        workers = self.workers.last_epoch() if self.workers is not None and at_work else ()
         return Report(
             result.seconds,
             result.strategy,
@@ -200,6 +216,8 @@ class ChangeSets:
             result.ignored_deletions,
             by_position,
             jobs,
+            workers,
+            skew_of([int(worker["rows"]) for worker in workers]),
         )
 
     def _change_of(self, changed: Mapping[str, Change], before: Snapshot, after: Snapshot) -> FindChange:

@@ -99,7 +99,7 @@ class Epochs:
         self._frames = RelationFrames(program.checked, spark, self._cluster)
         engine = self._engine if isinstance(self._engine, Engine) else None
         self._intake = Intake(program, self._backend, self._frames.border, self._cluster, engine)
-        self._changes = ChangeSets(program, self._engine, self._decoder, self._frames)
+        self._changes = ChangeSets(program, self._engine, self._decoder, self._frames, self._workers)
         self._writing = threading.RLock()
         self._process = os.getpid()
         # How many hold numbers of values that no epoch has kept yet.

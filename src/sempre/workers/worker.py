@@ -7,6 +7,7 @@ and passes over what follows until the driver begins anew: whatever was made bef
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import sys
@@ -42,6 +43,8 @@ Numbers = Sequence[int]
 LEASE_SECONDS = 60.0
 # What a plan finds is made distinct once there are so many rows of it, and again when they have doubled.
 MERGED_ROWS = 1 << 20
+# Workers of one process are told apart by these.
+_numbers = itertools.count()
 
 
 class StagedPlan:
@@ -79,6 +82,7 @@ class Worker:
         self._held: dict[int, Any] = {}
         self._failed: dict[str, Any] | None = None
         self._sizes: list[list[int]] = []
+        self._number = next(_numbers)
 
     # ------------------------------------------------------------------------------------------------- the loop
 
@@ -217,6 +221,7 @@ class Worker:
         used = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "process": os.getpid(),
+            "number": self._number,
             "processor": round(used.ru_utime + used.ru_stime, 3),
             "peak": used.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
             "commands": self._mesh.command,

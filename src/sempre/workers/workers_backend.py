@@ -30,6 +30,9 @@ from sempre.workers.codec import to_json
 from sempre.workers.crew import Crew
 from sempre.workers.placing import home_column, owners, split
 
+# What a report counts from the start of a worker.
+DOINGS = ("instances", "rows_sent", "bytes_sent", "waited")
+
 
 class Handle:
     """Something that the workers have; when nobody holds the handle, they forget it."""
@@ -274,6 +277,7 @@ class WorkersBackend:
         self.program = program
         self._hire = hire
         self._hired: Crew | None = None
+        self._reports: list[list[dict[str, Any]]] = [[], []]
         self.values = values
         self.limits = limits
         self._homes = {name: home_column(relation) for name, relation in program.relations.items()}
@@ -311,11 +315,29 @@ class WorkersBackend:
     @property
     def instances(self) -> int:
         """How many instances all workers have found."""
-        return sum(int(each["instances"]) for each in self.report())
+        self._reports = [self._reports[-1], self.report()]
+        return sum(int(each["instances"]) for each in self._reports[-1])
 
     def report(self) -> list[dict[str, Any]]:
         """What each worker holds, and what it has done."""
         return [] if self._hired is None else [content for content, _ in self._hired.ask("report")]
+
+    def last_epoch(self) -> tuple[dict[str, Any], ...]:
+        """What each worker holds, and what it did between the last two times that instances were asked for."""
+        before, after = self._reports
+        found = []
+        for number, worker in enumerate(after):
+            # Workers that took the place of others, and those that had just started, have done all of it since.
+            was = before[number] if len(before) == len(after) else {}
+            was = was if was.get("process") == worker["process"] and was.get("number") == worker["number"] else {}
+            did = {name: round(worker[name] - was.get(name, 0), 6) for name in DOINGS}
+            found.append({"rows": worker["rows"], "bytes": worker["bytes"], **did})
+        return tuple(found)
+
+    def hold(self, rows: Any) -> None:
+        """Bring rows here if they are few."""
+        assert isinstance(rows, RemoteRows)
+        rows.hold(self.limits.driver_rows)
 
     def finish(self) -> None:
         """Nothing here has to be put in order."""

@@ -11,7 +11,11 @@ import pytest
 import sempre
 from sempre.diagnostics import BackendError, DataError
 from sempre.spark.hired import checked_count, slots_of
+from tests.engine import STRATEGIES, check_epochs
+from tests.scripts.script import read
 from tests.workers import on_workers
+
+SCRIPTS = sorted((Path(__file__).parents[2] / "scripts").glob("*.dl"))
 
 REACH = """
 .decl edge(x: symbol, y: symbol)
@@ -47,6 +51,56 @@ def test_facts_are_in_the_driver_and_results_on_workers() -> None:
         assert sorted(map(tuple, whatif.removed["reach"].to_pandas().to_numpy())) == [("a", "c"), ("b", "c")]
         assert sorted(db["ends"]) == [("c",)]
         assert db.verify().ok
+
+
+def test_reports_say_what_each_worker_did() -> None:
+    edges = [(f"{i}", f"{i + 1}") for i in range(40)]
+    with on_workers(3) as options, sempre.Database(REACH, **options) as db:
+        first = db.apply(insert={"edge": edges}).report
+        assert sum(worker["instances"] for worker in first.workers) == first.instances
+        assert sum(worker["rows_sent"] for worker in first.workers) > 0
+        held = sum(worker["rows"] for worker in first.workers)
+        assert held >= 820 + 40  # the closure, and the edges, at least once
+        assert first.skew == round(max(worker["rows"] for worker in first.workers) * 3 / held, 3) >= 1
+        second = db.apply(delete={"edge": edges[20:21]}).report
+        assert len(second.workers) == 3
+        assert sum(worker["instances"] for worker in second.workers) == second.instances > 0
+        assert second.to_json()["workers"] == list(second.workers)
+        third = db.apply(insert={"edge": []}).report
+        assert (third.workers, third.skew) == ((), 0.0)
+    with sempre.Database(REACH) as db:
+        report = db.apply(insert={"edge": edges}).report
+        assert (report.workers, report.skew) == ((), 0.0)
+
+
+@pytest.mark.parametrize("file", SCRIPTS, ids=lambda path: path.stem)
+def test_scripts(file: Path) -> None:
+    """Every script on one to three workers; each strategy has some of them."""
+    number = sum(map(ord, file.stem))
+    script = read(file.read_text("utf-8"), file.name)
+    with on_workers(1 + number % 3) as options:
+        check_epochs(script.program, script.epochs, STRATEGIES[number % len(STRATEGIES)], **options)
+
+
+def test_another_number_of_workers_in_every_epoch(tmp_path: Path) -> None:
+    store, wanted = tmp_path / "store", set()
+    for number in range(1, 7):
+        with on_workers(1 + number % 4) as options, sempre.Database(REACH, store=store, **options) as db:
+            wanted.add((f"{number}", f"{number + 1}"))
+            db.apply(insert={"edge": [*wanted]})
+            if number % 3 == 0:
+                wanted.discard((f"{number - 1}", f"{number}"))
+                db.apply(delete={"edge": [(f"{number - 1}", f"{number}")]})
+            assert {*db["edge"]} == wanted
+            assert {*db["reach"]} == closed(wanted)
+            assert db.verify().ok
+
+
+def closed(edges: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    found = set(edges)
+    while more := {(x, z) for x, y in found for w, z in edges if y == w} - found:
+        found |= more
+    return found
 
 
 def test_a_store_that_workers_wrote_is_read_by_anybody(tmp_path: Path) -> None:
