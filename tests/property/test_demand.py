@@ -359,7 +359,7 @@ def questions_are_forgotten() -> Patches:
 DEFECTS = {
     negations_ask_for_nothing: (ask_the_program, write_outputs, keep_asking),
     strata_are_not_looked_at: (ask_the_program, keep_asking),
-    values_that_a_later_atom_binds: (ask_the_program, keep_asking),
+    values_that_a_later_atom_binds: (ask_the_program,),
     a_pattern_without_its_rules: (ask_the_program, keep_asking),
     rules_ask_for_nothing: (ask_the_program, write_outputs, keep_asking),
     questions_are_forgotten: (keep_asking,),

@@ -20,7 +20,7 @@ from tests.property.programs import random_case
 
 pytestmark = pytest.mark.oracle
 # Every strategy has cases of its own, so that together they see more of them; the slow tests go on from there.
-CASES = 12
+CASES = 8
 SLOW_SECONDS = 5
 # Far apart, so that hardly any two columns fit one word together; some of them close together.
 FAR = (0, 1, -(1 << 62), (1 << 62) + 3, -1, (1 << 61) - 7)

@@ -21,6 +21,7 @@ import pytest
 import sempre
 from sempre.analysis.model import Kind
 from sempre.limits import Limits
+from tests.budget import scaled
 from tests.engine import STRATEGIES as EVERY_STRATEGY
 from tests.engine import UNHURRIED, check_epochs
 from tests.inside import cluster_of
@@ -52,6 +53,7 @@ def sampled(names: list[str], every: int, first: int = 0) -> list[tuple[str, str
 
 
 MORE_SEEDS = (*range(100, 120), 167, 177, 231, 373)  # many of these have records
+MORE_SCRIPTS = [pair for start in range(3) for pair in sampled(NAMES, 1, 3 * start)]
 # Nothing is closed inside of tasks.
 BY_ROUNDS = replace(UNHURRIED, copied_rows=-1, whole_rows=-1)
 
@@ -105,19 +107,21 @@ def test_random_programs_inside_of_tasks_agree_with_the_oracle(spark: SparkSessi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "strategy"), list(zip(MORE_SEEDS, itertools.cycle(STRATEGIES))))
+@pytest.mark.parametrize(
+    ("seed", "strategy"), list(zip(MORE_SEEDS, itertools.cycle(STRATEGIES)))[: scaled(len(MORE_SEEDS))]
+)
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
 def test_more_random_programs(spark: SparkSession, seed: int, strategy: str) -> None:
     check_random(spark, seed, strategy, limits=BY_ROUNDS)
 
 
-@pytest.mark.parametrize(("name", "strategy"), sampled(NAMES, 3) if KIND == "classic" else sampled(NAMES[1:], 7))
+@pytest.mark.parametrize(("name", "strategy"), sampled(NAMES, 3) if KIND == "classic" else sampled(NAMES[1:], 10))
 def test_scripts_agree_with_the_oracle(spark: SparkSession, name: str, strategy: str) -> None:
     check_script(spark, name, strategy, limits=BY_ROUNDS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "strategy"), [pair for start in range(3) for pair in sampled(NAMES, 1, 3 * start)])
+@pytest.mark.parametrize(("name", "strategy"), MORE_SCRIPTS[: scaled(len(MORE_SCRIPTS))])
 def test_all_scripts_with_several_strategies(spark: SparkSession, name: str, strategy: str) -> None:
     check_script(spark, name, strategy)
 
@@ -273,6 +277,7 @@ def test_a_fault_in_a_task_names_the_rule_and_changes_nothing(spark: SparkSessio
         assert list(db["b"]) == [(2,)]
 
 
+@ONCE
 def test_a_small_change_is_followed_without_a_job(spark: SparkSession) -> None:
     """Also when everything is in files, and again after it was given up."""
     limits = Limits(driver_rows=10, fetched_whole=10, followed_moment=1e9)
@@ -304,6 +309,7 @@ def test_local_rows_arrive_whatever_chunks_they_have(spark: SparkSession) -> Non
 # ------------------------------------------------------------------------------------------------ placement
 
 
+@ONCE
 def test_auto_takes_the_cluster_when_the_estimate_exceeds_the_budget(spark: SparkSession) -> None:
     edges = [(f"n{i}", f"n{i + 1}") for i in range(4)]
     with sempre.Database(REACH, spark=spark, memory=100) as db:
