@@ -42,7 +42,7 @@ PROGRAM = sempre.Program(
     """
 )
 Edges = frozenset[tuple[str, str]]
-EPOCHS = 3
+EPOCHS = 2
 # So that segments and merges happen all the time.
 SMALL_PIECES = Limits(shared_rows=12, merged_pieces=3)
 
@@ -130,7 +130,7 @@ def main(folder: Path, seed: int, first: int, kills: int) -> None:
     acknowledged, killed, last, store = -1, 0, first, 0
     while killed < kills:
         path = folder / f"store{store}"
-        status, lines = in_child(partial(write, path, seed, last, killed % 2 == 1))
+        status, lines = in_child(partial(write, path, seed, last, (killed + store) % 2 == 1))
         acknowledged = max([acknowledged, *(int(line[6:]) for line in lines if line.startswith("epoch"))])
         print(*(line for line in lines if line.startswith("died")), sep="\n")
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
