@@ -320,7 +320,7 @@ def test_auto_leaves_on_the_cluster_what_is_there_or_does_not_fit(spark: Any, in
         assert db.verify().ok
 
 
-@pytest.mark.parametrize("options", sample([{"place": "cluster"}, {"memory": 40}], connect=1))
+@pytest.mark.parametrize("options", [{"place": "cluster"}, pytest.param({"memory": 40}, marks=pytest.mark.slow)])
 def test_a_stream_on_the_cluster(spark: Any, tmp_path: Path, options: dict[str, Any]) -> None:
     """Real batches, with a feed; once, and again for a new database, which finds the feed as it would make it."""
     source = Source(spark, tmp_path / "source")
