@@ -69,13 +69,13 @@ def check_script(spark: SparkSession, name: str, strategy: str, limits: Limits =
     check_epochs(script.program, script.epochs, strategy, limits=limits, spark=spark, place="cluster")
 
 
-@pytest.mark.parametrize(("seed", "strategy"), [(5, "dredc"), (5, "elastic")])
+@pytest.mark.parametrize(("seed", "strategy"), [(5, "elastic"), pytest.param(5, "dredc", marks=pytest.mark.slow)])
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
 def test_random_programs_agree_with_the_oracle(spark: SparkSession, seed: int, strategy: str) -> None:
     check_random(spark, seed, strategy, limits=BY_ROUNDS)
 
 
-@pytest.mark.parametrize(("seed", "strategy"), [(6, "elastic"), (8, "dredc")])
+@pytest.mark.parametrize(("seed", "strategy"), [(6, "elastic"), pytest.param(8, "dredc", marks=pytest.mark.slow)])
 @pytest.mark.skipif(KIND == "connect", reason="scripts are the sample on Connect")
 def test_few_facts_against_many(spark: SparkSession, seed: int, strategy: str) -> None:
     """As if everything but a row or two were too much to be sent to every task."""
@@ -83,7 +83,9 @@ def test_few_facts_against_many(spark: SparkSession, seed: int, strategy: str) -
     check_random(spark, seed, strategy, limits=limits)
 
 
-@pytest.mark.parametrize(("name", "strategy"), [("cycle", "dredc"), ("chain_of_strata", "elastic")])
+@pytest.mark.parametrize(
+    ("name", "strategy"), [("cycle", "dredc"), pytest.param("chain_of_strata", "elastic", marks=pytest.mark.slow)]
+)
 @pytest.mark.skipif(KIND == "connect", reason="other scripts are the sample on Connect")
 def test_parts_are_merged_and_rows_are_written(spark: SparkSession, name: str, strategy: str) -> None:
     """As if a few parts were many, and a few rows more than was expected."""
@@ -115,7 +117,7 @@ def test_more_random_programs(spark: SparkSession, seed: int, strategy: str) -> 
     check_random(spark, seed, strategy, limits=BY_ROUNDS)
 
 
-@pytest.mark.parametrize(("name", "strategy"), sampled(NAMES, 3) if KIND == "classic" else sampled(NAMES[1:], 10))
+@pytest.mark.parametrize(("name", "strategy"), sampled(NAMES, 4) if KIND == "classic" else sampled(NAMES[1:], 10))
 def test_scripts_agree_with_the_oracle(spark: SparkSession, name: str, strategy: str) -> None:
     check_script(spark, name, strategy, limits=BY_ROUNDS)
 
