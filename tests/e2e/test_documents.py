@@ -61,7 +61,7 @@ def run_console(text: str, folder: Path) -> None:
             (folder / new[1]).write_text(shown + "\n", "utf-8")
             continue
         done = subprocess.run(
-            ["sh", "-c", command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
+            ["sh", "-c", command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300
         )
         assert done.stdout.rstrip("\n") == shown, command
 

@@ -29,7 +29,7 @@ reach(x, z) :- reach(x, y), edge(y, z).
 def sempre(*arguments: str | Path, cwd: Path, text: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "sempre.cli", *map(str, arguments)]
     command += ["--on", "local"] if arguments[0] == "run" else []
-    return subprocess.run(command, cwd=cwd, input=text, capture_output=True, text=True, encoding="utf-8", timeout=60)
+    return subprocess.run(command, cwd=cwd, input=text, capture_output=True, text=True, encoding="utf-8", timeout=300)
 
 
 def facts_of(path: Path) -> set[tuple[str, ...]]:
@@ -211,7 +211,7 @@ def test_standard_input_and_output(tmp_path: Path) -> None:
 def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:
     (folder / "edge.facts").write_text("".join(f"{i}\t{i + 1}\n" for i in range(600)), "utf-8")
     command = f"{sys.executable} -m sempre.cli run reach.dl -D - | head -1"
-    done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("---------------\n", "")
 
 
