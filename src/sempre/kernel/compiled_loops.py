@@ -68,24 +68,26 @@ class CompiledLoops:
         self._functions["directory"](_at(keys), keys.size, shift, _at(starts), buckets)
         return starts
 
-    def member(self, keys: Ints, starts: NDArray[np.uint32], shift: int, probes: Ints) -> NDArray[np.bool_]:
+    def member(self, keys: Ints, starts: NDArray[np.uint32], shift: int, most: int, probes: Ints) -> NDArray[np.bool_]:
         """Which probes occur."""
         keys, probes, found = _ints(keys), _ints(probes), np.empty(probes.size, np.bool_)
-        self._functions["member"](_at(keys), keys.size, _at(starts), shift, _at(probes), probes.size, _at(found))
+        self._functions["member"](*_indexed(keys, starts, shift, most), _at(probes), probes.size, _at(found))
         return found
 
-    def find(self, keys: Ints, starts: NDArray[np.uint32], shift: int, probes: Ints) -> Ints:
+    def find(self, keys: Ints, starts: NDArray[np.uint32], shift: int, most: int, probes: Ints) -> Ints:
         """The position of each probe, -1 for those that do not occur."""
         keys, probes, found = _ints(keys), _ints(probes), np.empty(probes.size, np.int64)
-        self._functions["find"](_at(keys), keys.size, _at(starts), shift, _at(probes), probes.size, _at(found))
+        self._functions["find"](*_indexed(keys, starts, shift, most), _at(probes), probes.size, _at(found))
         return found
 
-    def ranges(self, keys: Ints, starts: NDArray[np.uint32], shift: int, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    def ranges(
+        self, keys: Ints, starts: NDArray[np.uint32], shift: int, most: int, low: Ints, high: Ints
+    ) -> tuple[Ints, Ints]:
         """For every pair of bounds, the positions `begin:end` of the keys within them."""
         keys, low, high = _ints(keys), _ints(low), _ints(high)
         begins, ends = np.empty(low.size, np.int64), np.empty(low.size, np.int64)
-        size, out = low.size, (_at(begins), _at(ends))
-        self._functions["ranges"](_at(keys), keys.size, _at(starts), shift, _at(low), _at(high), size, *out)
+        bounds = (_at(low), _at(high), low.size, _at(begins), _at(ends))
+        self._functions["ranges"](*_indexed(keys, starts, shift, most), *bounds)
         return begins, ends
 
     def expand(self, keys: Ints, begins: Ints, ends: Ints, total: int) -> tuple[Ints, Ints]:
@@ -122,6 +124,10 @@ class CompiledLoops:
         """Write the keys that a join makes to `words`; False when there is more to do. See the loop."""
         join = [_ints(each) for each in (base, weights, keys, begins, ends, shifts, masks, places)]
         return self._functions["pour"](*_addresses(join), spare, _to(words), words.size, _to(state)) == 1
+
+
+def _indexed(keys: Ints, starts: NDArray[np.uint32], shift: int, most: int) -> tuple[int, ...]:
+    return _at(keys), keys.size, _at(starts), shift, most
 
 
 def _addresses(join: list[Ints]) -> tuple[int, ...]:

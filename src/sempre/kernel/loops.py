@@ -192,7 +192,7 @@ def directory(keys: Ints, size: int, shift: int, starts: Small, buckets: int) ->
 
 @njit(error_model="numpy")
 def _lower_bound(keys: Ints, starts: Small, shift: int, key: int) -> int:
-    """The first position whose key is not below `key`."""
+    """The first position whose key is not below `key`, which the directory must reach: `most` is the greatest such."""
     bucket = key >> shift
     low = np.int64(starts[bucket])
     high = np.int64(starts[bucket + 1])
@@ -206,35 +206,46 @@ def _lower_bound(keys: Ints, starts: Small, shift: int, key: int) -> int:
 
 
 @_loop
-def member(keys: Ints, size: int, starts: Small, shift: int, probes: Ints, count: int, found: Bits) -> int:
+def member(keys: Ints, size: int, starts: Small, shift: int, most: int, probes: Ints, count: int, found: Bits) -> int:
     """Which probes occur; returns how many."""
     hits = 0
     for i in range(count):
-        at = _lower_bound(keys, starts, shift, probes[i])
-        hit = at < size and keys[at] == probes[i]
+        key = min(probes[i], most)
+        at = _lower_bound(keys, starts, shift, key)
+        hit = at < size and keys[at] == key
         found[i] = np.uint8(hit)
         hits += hit
     return hits
 
 
 @_loop
-def find(keys: Ints, size: int, starts: Small, shift: int, probes: Ints, count: int, found: Ints) -> int:
+def find(keys: Ints, size: int, starts: Small, shift: int, most: int, probes: Ints, count: int, found: Ints) -> int:
     """The position of each probe, -1 for those that do not occur."""
     for i in range(count):
-        at = _lower_bound(keys, starts, shift, probes[i])
-        found[i] = at if at < size and keys[at] == probes[i] else -1
+        key = min(probes[i], most)
+        at = _lower_bound(keys, starts, shift, key)
+        found[i] = at if at < size and keys[at] == key else -1
     return 0
 
 
 @_loop
 def ranges(
-    keys: Ints, size: int, starts: Small, shift: int, low: Ints, high: Ints, count: int, begins: Ints, ends: Ints
+    keys: Ints,
+    size: int,
+    starts: Small,
+    shift: int,
+    most: int,
+    low: Ints,
+    high: Ints,
+    count: int,
+    begins: Ints,
+    ends: Ints,
 ) -> int:
     """For every pair of bounds, the positions `begin:end` of the keys within them."""
     for i in range(count):
-        at = _lower_bound(keys, starts, shift, low[i])
+        at = _lower_bound(keys, starts, shift, min(low[i], most))
         begins[i] = at
-        last = high[i]
+        last = min(high[i], most)
         if at < size and keys[at] <= last:
             # Most ranges are short: look a few keys ahead before searching.
             stop = min(at + 8, size)

@@ -35,13 +35,15 @@ class Run:
     is built, which leaves a few comparisons a probe.
     """
 
-    __slots__ = ("_directory", "_probed", "_shift", "keys", "size")
+    __slots__ = ("_directory", "_most", "_probed", "_shift", "keys", "size")
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
         self.size = int(keys.size)
         self._probed = 0
         self._shift = 0
+        # Probes beyond the last key are taken for this one, just past it, where the directory still reaches.
+        self._most = 0
         self._directory: NDArray[np.uint32] | None = None
 
     def _loops(self, probes: int) -> Any:
@@ -55,6 +57,8 @@ class Run:
         if self._probed < self.size * PROBES_PER_KEY or not self.size:
             return None
         last = int(self.keys[-1])
+        # No narrow key lies beyond the greatest one, and there is no integer past it either.
+        self._most = min(last, INT64_MAX - 1) + 1
         self._shift = max(0, last.bit_length() - max(self.size.bit_length() - BUCKET_BITS, 1))
         # One bucket more than the last key needs: probes beyond it are clipped there.
         self._directory = loops.directory(self.keys, self._shift, (last >> self._shift) + 2)
@@ -73,7 +77,7 @@ class Run:
             return np.zeros(probes.size, np.bool_)
         loops = self._loops(probes.size)
         if loops is not None:
-            return np.asarray(loops.member(self.keys, self._directory, self._shift, self._clipped(probes)))
+            return np.asarray(loops.member(self.keys, self._directory, self._shift, self._most, probes))
         at = self.keys.searchsorted(probes)
         # A probe beyond the last key finds position `size`; comparing it with the last key is still a correct "no".
         np.minimum(at, self.size - 1, out=at)
@@ -124,7 +128,7 @@ class Run:
             return np.full(probes.size, -1, np.int64)
         loops = self._loops(probes.size)
         if loops is not None:
-            return np.asarray(loops.find(self.keys, self._directory, self._shift, self._clipped(probes)))
+            return np.asarray(loops.find(self.keys, self._directory, self._shift, self._most, probes))
         at = self.keys.searchsorted(probes)
         np.minimum(at, self.size - 1, out=at)
         at[self.keys.take(at) != probes] = -1
@@ -134,15 +138,9 @@ class Run:
         """For every pair of bounds, the positions `begin:end` of the keys within them."""
         loops = self._loops(low.size)
         if loops is not None:
-            found = loops.ranges(self.keys, self._directory, self._shift, self._clipped(low), self._clipped(high))
+            found = loops.ranges(self.keys, self._directory, self._shift, self._most, low, high)
             return found[0], found[1]
         return self.keys.searchsorted(low), self.keys.searchsorted(high, side="right")
-
-    def _clipped(self, probes: Keys) -> Keys:
-        """Probes with everything beyond the last key moved just past it, where the directory still reaches."""
-        last = int(self.keys[-1])
-        # No narrow key lies beyond the greatest one, and there is no integer past it either.
-        return probes if last == INT64_MAX else np.asarray(np.minimum(probes, last + 1))
 
     def expand(self, begins: Rows, ends: Rows) -> tuple[Rows, Keys]:
         """For every range, its row number and the keys in it."""
