@@ -658,6 +658,51 @@ STREAMS = (
     ),
 )
 
+SOURCES = (
+    Entry(
+        "E660",
+        "a relation that follows a source, and has facts that are not from there",
+        "Use `--overwrite`, or give what you apply by hand a relation of its own.",
+        "`sempre apply` to a relation with `.input`, and `sempre refresh` after it",
+    ),
+    Entry(
+        "E661",
+        "a source that cannot be followed: nothing tells its versions apart",
+        "Use files, Delta Lake or Iceberg; apply other changes by `sempre apply`.",
+        "`sempre refresh` where a relation has `.input r(IO=stdin)`",
+    ),
+    Entry(
+        "E662",
+        "a file that is written while it is read",
+        "Let the writer finish; a writer should rename a whole file into place.",
+        "`R.facts` that another process appends to",
+    ),
+    Entry(
+        "E663",
+        "a table format whose package is not installed",
+        "Install the extra that the hint names.",
+        "`.input r(IO=delta)` where `deltalake` is missing",
+    ),
+    Entry(
+        "E664",
+        "a table that removes rows which it never had",
+        "Use `--overwrite`, which reads all of it.",
+        "a table that was replaced by an older copy under its own name",
+    ),
+    Entry(
+        "E665",
+        "an epoch that would have to evaluate something anew, where only maintaining is wanted",
+        "Leave out `--fail-on-recompute`.",
+        "a refresh after which half of a table is different",
+    ),
+    Entry(
+        "E666",
+        "a table of changes that shows an epoch which the store has no more",
+        "Keep epochs that are not published yet, or remove the table.",
+        "`sempre vacuum` between an epoch and its publication",
+    ),
+)
+
 STATES = (
     Entry("E601", "a store that is not there", "Make one with `sempre init`.", "`sempre apply nowhere changes`"),
     Entry(
@@ -965,6 +1010,7 @@ SECTIONS = (
     Section("Streams", STREAMS, "[streams.md](streams.md) explains them."),
     Section("Stores", STATES, "[store.md](store.md) explains them."),
     Section("Explanations", EXPLANATIONS, "[explain.md](explain.md) explains them."),
+    Section("Sources that are followed", SOURCES, "[refresh.md](refresh.md) explains them."),
     Section("Modules", MODULES, "What is wrong with `modules=`; [modules.md](modules.md) explains them."),
     Section("Places", PLACES, "Where work runs: this process, Spark, Java."),
     Section("What has no code of its own", GENERAL),

@@ -22,7 +22,16 @@ from sempre.maintain.planning import Plans
 from sempre.maintain.recompute import materialize
 from sempre.maintain.registry import STRATEGIES
 from sempre.maintain.sequence import Sequence
-from sempre.maintain.strategy import Abandoned, Change, DeferredMemory, Outcome, Strategy, Work, as_update
+from sempre.maintain.strategy import (
+    Abandoned,
+    Change,
+    DeferredMemory,
+    Outcome,
+    Strategy,
+    Work,
+    as_update,
+    refuse_recomputation,
+)
 from sempre.modules.spec import Module
 from sempre.places import EpochSizes, Places, PlaceTooSmall, take
 from sempre.plan.backend import CLUSTER, DRIVER, WORKERS, Backend, Rows, Version
@@ -156,7 +165,7 @@ class Engine:
 
     `modules` are evaluated by algorithms of their own. Rules in `deferred` are not evaluated at all until `version` is
     asked for their relation. `branch` makes a backend for questions, where they need not wait for an epoch under way.
-    `switch` is that of `elastic`.
+    `switch` is that of `elastic`. With `maintain_only` an epoch that would have to evaluate a stratum anew is refused.
     """
 
     program: CheckedProgram
@@ -170,6 +179,7 @@ class Engine:
     given_places: Places | None = None
     branch: Callable[[], Backend] | None = None
     switch: float | None = None
+    maintain_only: bool = False
     places: Places = field(init=False)
     _snapshot: Snapshot = field(init=False)
 
@@ -433,8 +443,10 @@ class Engine:
             assert follower is not None
             return follower.follow(work, stratum, decision)
         strategy = self.strategy_of(stratum, decision.place)
+        work.maintain_only = self.maintain_only and not before.blank
         if decision.update:
             return strategy.update(work, stratum, DeferredMemory.settled(before.memories.get(stratum.index)))
+        refuse_recomputation(work, stratum, decision.why)
         began = time.perf_counter()
         if decision.one_pass is not None:
             assert self.places.closer is not None

@@ -307,6 +307,42 @@ class Database(Epochs):
 
         return Database(Program(*stored_text(store, epoch)), store=store, epoch=epoch, **options)
 
+    def refresh(
+        self, folder: str | Path | None = None, *, overwrite: bool = False, fail_on_recompute: bool = False
+    ) -> ChangeSet | None:
+        """Bring a database in a store to what its `.input`s have now, as one epoch; None if nothing is new.
+
+        Parameters
+        ----------
+        folder
+            Where names of files begin; by default as the last time.
+        overwrite
+            Make relations what their sources say, also those that were changed by `apply` since.
+        fail_on_recompute
+            Raise rather than evaluate a stratum anew; then nothing is applied.
+
+        Tables of Delta Lake and Iceberg are read from the version after the last; of files those that changed. Which
+        versions were read is committed with the epoch.
+        """
+        from sempre.api.refresh import refresh
+
+        self._materialized()
+        given = None if folder is None else str(folder)
+        return refresh(self, given, overwrite=overwrite, maintain_only=fail_on_recompute).changes
+
+    def publish(self, folder: str | Path | None = None) -> None:
+        """Write what `.output` asks for, of the present epoch; publishing again does nothing that was done.
+
+        Parameters
+        ----------
+        folder
+            Where names of files begin; by default the folder that `sempre init -D` or the last `refresh -D` named.
+        """
+        from sempre.api.publish import publish_from_store
+
+        self._materialized()
+        publish_from_store(self, None if folder is None else str(folder))
+
     def metrics(self) -> str:
         """Figures of the last epoch, in the text format of Prometheus."""
         from sempre.storage.metrics import prometheus

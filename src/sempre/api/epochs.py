@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sempre.active.active_engine import CYCLE_LIMIT, ActiveEngine
@@ -170,16 +170,26 @@ class Epochs:
                 if failed and alone and not self._backend.values.is_kept:
                     self._stratified("an epoch").places.forget()
 
-    def _materialise(self, tables: Mapping[str, Any], asked: Mapping[str, Any] | None = None) -> ChangeSet:
-        """Epoch 0 of the program's facts, of tables, and of rows of relations of demand."""
+    def _materialise(
+        self,
+        tables: Mapping[str, Any],
+        asked: Mapping[str, Any] | None = None,
+        around: Callable[[Mapping[str, Encoded]], AbstractContextManager[None]] = lambda _: nullcontext(),
+    ) -> ChangeSet:
+        """Epoch 0 of the program's facts, of tables, and of rows of relations of demand.
+
+        It is evaluated within what `around` makes of the tables' codes.
+        """
         with self._turn(), self._numbered():
             if self._engine.snapshot.epoch >= 0:
                 raise StateError("the database is materialized already", hint="Use apply() for further facts.")
             if self._evaluating:
                 raise StateError("the first epoch is being evaluated", hint="Ask for relations when it is there.")
-            insert = self._intake.with_program_facts(self._intake.take(tables))
+            given = self._intake.take(tables)
+            insert = self._intake.with_program_facts(given)
             insert.codes.update(self._demand_codes(asked or {}))
-            return self._epoch(lambda: self._rows(insert, IncomingRows()), by_position=insert.by_position)
+            with around(given.codes):
+                return self._epoch(lambda: self._rows(insert, IncomingRows()), by_position=insert.by_position)
 
     def _demand_codes(self, asked: Mapping[str, Any]) -> dict[str, Encoded]:
         """Rows of relations of demand, which no program declares, as codes."""

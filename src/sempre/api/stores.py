@@ -109,7 +109,7 @@ def _migrate(database: Database, keeper: Keeper) -> None:
         for name in database.program.relations:
             add(name, before.get(name, set()) - after.get(name, set()), False)
             add(name, after.get(name, set()) - before.get(name, set()), True)
-        written = _keeper_of(old).manifest
+        written = keeper_of(old).manifest
         assert written is not None, "there was an epoch to open"
         keeper.start_over(written)
     with database._turn(), keeper.named("migrate"):
@@ -143,7 +143,7 @@ def detached(database: Database) -> Database:
     return database
 
 
-def _keeper_of(database: Database) -> Keeper:
+def keeper_of(database: Database) -> Keeper:
     if database._keeper is None:
         raise StateError("the database has no store", hint="Use `Database(program, store=...)`.")
     return database._keeper
@@ -193,7 +193,7 @@ def _damage(store: Store, epoch: int, sound: set[tuple[str, str]]) -> dict[str, 
 
 def first_difference(database: Database) -> int:
     """The first epoch that differs from a run from scratch, if all epochs since do."""
-    epochs = _keeper_of(database).store.epochs()
+    epochs = keeper_of(database).store.epochs()
 
     def differs(epoch: int) -> bool:
         with database.at_epoch(epoch) as past:
@@ -204,7 +204,7 @@ def first_difference(database: Database) -> int:
 
 def repair(database: Database) -> ChangeSet:
     """Derive everything again from the explicit facts, and write what differs as a new epoch."""
-    engine, keeper = database._stratified("a store"), _keeper_of(database)
+    engine, keeper = database._stratified("a store"), keeper_of(database)
     with database._turn(), keeper.named("repair"):
         before, bring, main = engine.snapshot, engine.places.bring, engine.places.main
         versions, explicit = (

@@ -17,7 +17,7 @@ WORKERS_HELP = "how many processes hold strata with --place workers, or strata t
 MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, stc, linear, rch, seq"
 SWITCH_HELP = "elastic: give an update up after this share of the last run from scratch (default: 0.2)"
 # The commands on stores that evaluate something, or read relations that may be large.
-PLACED_COMMANDS = ("init", "apply", "query", "explain", "whatif", "verify", "migrate")
+PLACED_COMMANDS = ("init", "apply", "refresh", "query", "explain", "whatif", "verify", "migrate")
 STORE_COMMANDS = (*PLACED_COMMANDS, "history", "vacuum")
 COMMANDS = ("run", "check", *STORE_COMMANDS, "network", "help")
 
@@ -29,6 +29,7 @@ sempre keeps the consequences of Datalog rules up to date.
   sempre check PROGRAM.dl                  errors, warnings and strata; -v: plans
   sempre init STORE PROGRAM.dl -F FACTS    keep facts and results in a directory
   sempre apply STORE CHANGES...            bring them up to date
+  sempre refresh STORE                     bring them to what their sources have now
   sempre query STORE 'reach("a", X)'       ask
   sempre explain STORE 'reach("a", "c")'   why a fact holds
 
@@ -100,6 +101,7 @@ def _store_parser(command: str) -> _Parser:
     about = {
         "init": "Make a store: a directory that keeps the facts and the results of a program.",
         "apply": "Apply changes to a store, one epoch per commit.",
+        "refresh": "Bring a store to what its .input files and tables have now, as one epoch, and write its .outputs.",
         "query": "Print the answers to an atom, from a store or from a program: a table on a terminal, CSV elsewhere.",
         "explain": "Say why a fact holds: a proof of least height, first the facts that it rests on.",
         "whatif": "Print what changes would do; nothing is kept.",
@@ -129,7 +131,16 @@ def _store_parser(command: str) -> _Parser:
         add("-F", "--facts", metavar="DIR", help="where R.facts are read (default: here, those that are there)")
         add("--demand", metavar="RELATION", action="append", default=[],
             help="derive of this relation what questions ask for; as `demand` at its declaration")  # fmt: skip
+        add("-D", "--output", metavar="DIR", default="",
+            help="write the .outputs there, now and after every epoch (default: nowhere)")  # fmt: skip
         _add_root(add)
+    if command == "refresh":
+        add("-F", "--facts", metavar="DIR", help="where R.facts are read from now on (default: as before)")
+        add("-D", "--output", metavar="DIR", help="where .outputs are written from now on (default: as before)")
+        add("--overwrite", action="store_true",
+            help="make relations what their sources say, also those that `apply` has changed")  # fmt: skip
+        add("--fail-on-recompute", action="store_true", help="apply nothing where something would be evaluated anew")
+        add("-v", "--verbose", action="store_true", help="also say how every source was read")
     if command in PLACED_COMMANDS:
         where = parser.add_argument_group("where it is evaluated").add_argument
         where("--on", choices=("spark", "local"), default="local",
@@ -138,7 +149,7 @@ def _store_parser(command: str) -> _Parser:
         where("--workers", metavar="N", type=_positive, help=WORKERS_HELP)
         where("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")
         _add_session(where)
-    if command in ("init", "apply", "whatif", "verify", "migrate"):
+    if command in ("init", "apply", "refresh", "whatif", "verify", "migrate"):
         add("--strategy", choices=STRATEGY_NAMES, default="auto")
         add("--switch", metavar="SHARE|never", type=_share, help=SWITCH_HELP)
         add("--threads", metavar="N", type=_positive)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sempre.analysis.model import CheckedProgram
 from sempre.files import Epoch, WrittenFiles, read_changes, read_inputs, write_outputs
+from sempre.files.directive_options import LAKE, Endpoint
 from sempre.files.locations import reachable
 
 if TYPE_CHECKING:
@@ -69,6 +71,18 @@ def session(options: argparse.Namespace) -> Iterator[Any]:
         starting.close()
 
 
+def _is_table(output: str, endpoint: Endpoint) -> bool:
+    """Whether an output is a table with versions; with `-D -` it is printed like the others."""
+    return endpoint.io in LAKE and output != "-"
+
+
+def _write_tables(checked: CheckedProgram, database: Database, output: str) -> None:
+    if output != "-":
+        from sempre.api.publish import publish_tables
+
+        publish_tables(checked, database, output)
+
+
 def _starting(options: argparse.Namespace) -> StartingSession:
     from sempre.spark.session import SessionOptions, StartingSession
 
@@ -102,12 +116,15 @@ class FilePipeline:
         """Nothing: a program that asks for a table of changes is refused without Spark."""
 
     def write_outputs(self, checked: CheckedProgram, database: Database) -> WrittenFiles:
-        return write_outputs(
+        written = write_outputs(
             checked,
             lambda name: database[name].to_arrow(),
             self._output,
             count=lambda name: len(database[name]),
+            elsewhere=partial(_is_table, self._output),
         )
+        _write_tables(checked, database, self._output)
+        return written
 
     def __enter__(self) -> FilePipeline:
         return self
@@ -161,13 +178,15 @@ class SparkPipeline:
 
         sinks = Sinks(self.session(), checked, self._output)
         sinks.write_outputs(lambda name: database[name].to_spark())
-        return write_outputs(
+        written = write_outputs(
             checked,
             lambda name: database[name]._stream(),
             self._output,
             count=lambda name: len(database[name]),
-            elsewhere=sinks.takes,
+            elsewhere=lambda endpoint: sinks.takes(endpoint) or _is_table(self._output, endpoint),
         )
+        _write_tables(checked, database, self._output)
+        return written
 
     def __enter__(self) -> SparkPipeline:
         return self

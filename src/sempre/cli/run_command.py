@@ -19,6 +19,7 @@ from sempre.cli.souffle_options import UsageError
 from sempre.cli.terminal import ProgressLine, is_terminal, show_warnings
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.files import Epoch, check_root, write_changes
+from sempre.files.directive_options import changes_tables
 from sempre.kernel import compiled
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def run(options: argparse.Namespace) -> int:
 def _wanted(options: argparse.Namespace, program: Program) -> Program:
     """The program cut down to what is written: its outputs, or the changes of all relations if it has none."""
     checked = program.checked
+    if tables := changes_tables(checked):
+        raise UsageError(f"`mode=changes` of `{tables[0]}` needs a store\nhint: sempre init STORE PROGRAM.dl -D DIR")
     if options.magic and checked.semantics == "active":
         raise UsageError("--magic is for stratified rules\nhint: leave it out")
     if options.changes_out and not any(relation.outputs for relation in checked.relations.values()):

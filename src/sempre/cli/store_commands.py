@@ -1,4 +1,4 @@
-"""The commands on stores: init, apply, query, whatif, verify, history, vacuum, migrate."""
+"""The commands on stores: init, apply, refresh, query, whatif, verify, history, vacuum, migrate."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram
-from sempre.cli.pipelines import pipeline, session
+from sempre.cli.pipelines import CommandPipeline, pipeline, session
 from sempre.cli.program_file import load_program
 from sempre.cli.souffle_options import UsageError
-from sempre.cli.terminal import ProgressLine, is_terminal, show_text
+from sempre.cli.terminal import ProgressLine, is_terminal, show_text, show_warnings
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.files import check_root, input_endpoint, read_changes
+from sempre.files.locations import is_url, reachable
 
 if TYPE_CHECKING:
     from sempre.api import ChangeSet, Database
@@ -33,7 +34,7 @@ def init(options: argparse.Namespace) -> int:
     if store.exists:
         hint = "Remove it first, or give another directory; `sempre apply` changes a store."
         raise StateError(Diagnostic("E611", f"`{store.name}` is a store already", hint=hint))
-    options.output = "-"
+    outputs, options.output = options.output, "-"
     program = load_program(options.program, options, spark=options.on == "spark")
     program = program.on_demand(options.demand) if options.demand else program
     checked = program.checked
@@ -42,12 +43,39 @@ def init(options: argparse.Namespace) -> int:
         if options.on == "local":
             checked = _with_present_inputs(checked)
     if options.root:
-        check_root(checked, options.root, options.facts, None)
+        check_root(checked, options.root, options.facts, outputs or None)
     with pipeline(options) as io, Database(program, store=store, spark=io.session(), **_knobs(options)) as database:
-        tables, _ = io.read(checked, database)
-        changes = database.materialise(tables)
+        changes = _first_epoch(options, checked, io, database, outputs)
         print(summary(0, changes))
+        _publish(database, changes)
     return 0
+
+
+def _first_epoch(
+    options: argparse.Namespace, checked: CheckedProgram, io: CommandPipeline, database: Database, outputs: str
+) -> ChangeSet:
+    """What the inputs have, and which versions of them that is."""
+    from sempre.api.refresh import beginning, first_epoch
+    from sempre.files.sources.reading import read_with_versions
+
+    tables: dict[str, Any]
+    if options.on == "local":
+        tables, versions = read_with_versions(checked, reachable(options.facts))
+    else:
+        (tables, _), versions = io.read(checked, database), {}
+    shown = outputs if not outputs or is_url(outputs) else str(Path(outputs).absolute())
+    return first_epoch(database, tables, beginning(checked, options.facts, shown, versions))
+
+
+def _publish(database: Database, changes: ChangeSet | None) -> None:
+    """Write the outputs of an epoch, if they go anywhere."""
+    from sempre.api.publish import publish_from_store
+    from sempre.api.stores import keeper_of
+
+    keeper = keeper_of(database)
+    folder = keeper.followed.outputs if keeper.followed else ""
+    if folder and (changes is not None or keeper.store.published() != (database.epoch, folder)):
+        show_warnings(publish_from_store(database, None, changes).warnings, {})
 
 
 def _with_present_inputs(checked: CheckedProgram) -> CheckedProgram:
@@ -78,6 +106,30 @@ def apply(options: argparse.Namespace) -> int:
         for epoch in epochs:
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
             print(summary(database.epoch, changes), flush=True)
+            _publish(database, changes)
+    return 0
+
+
+def refresh(options: argparse.Namespace) -> int:
+    """Bring a store to what its sources have, as one epoch, and publish it."""
+    from sempre.api.refresh import refresh as bring
+
+    with opened(options) as database:
+        found = bring(
+            database,
+            options.facts,
+            outputs=options.output,
+            overwrite=options.overwrite,
+            maintain_only=options.fail_on_recompute,
+        )
+        if options.verbose:
+            for name, how in found.read.items():
+                print(f"{name}: {how}")
+        if found.changes is None:
+            print(f"epoch {database.epoch}: nothing new")
+        else:
+            print(summary(database.epoch, found.changes), flush=True)
+        _publish(database, found.changes)
     return 0
 
 
@@ -268,5 +320,5 @@ def summary(epoch: int, changes: ChangeSet) -> str:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    each.__name__: each for each in (init, apply, query, whatif, verify, history, vacuum, migrate)
+    each.__name__: each for each in (init, apply, refresh, query, whatif, verify, history, vacuum, migrate)
 }

@@ -16,9 +16,10 @@ from sempre.files.matching import BY_NAME, IN_DIRECTIVE, ColumnChoice
 from sempre.lang.syntax import Directive
 
 TEXT = ("file", "csv", "stdin", "stdout")
+_FORMATS = ("parquet", "json", "jsonfile", "delta", "iceberg", "jdbc", "spark")
 KNOWN_IO = {
-    "input": ("file", "csv", "stdin", "parquet", "json", "jsonfile", "jdbc", "spark"),
-    "output": ("file", "csv", "stdout", "stdoutprintsize", "parquet", "json", "jsonfile", "jdbc", "spark"),
+    "input": ("file", "csv", "stdin", *_FORMATS),
+    "output": ("file", "csv", "stdout", "stdoutprintsize", *_FORMATS),
 }
 SPARK_ONLY = ("jdbc", "spark")
 LATER_IO = ("sqlite",)
@@ -31,6 +32,9 @@ JDBC_OPTIONS = (
     "url", "user", "password", "driver", "query", "fetchsize", "batchsize",
     "partitionColumn", "lowerBound", "upperBound", "numPartitions",
 )  # fmt: skip
+# Tables that keep versions; a path is relative to the folder of the facts, an Iceberg table may be in a catalog.
+LAKE = ("delta", "iceberg")
+CATALOG_OPTIONS = ("catalog", "uri", "warehouse")
 # Written by Soufflé's own tools into directives; they change nothing here.
 IGNORED_OPTIONS = ("attributeNames", "name", "operation", "fact-dir", "output-dir")
 
@@ -55,9 +59,10 @@ class TextFormat:
 class Endpoint:
     """Where the facts of one directive are.
 
-    `io` is one of file, stdin, stdout, stdoutjson, stdoutprintsize, parquet, json, jdbc, spark. `layout` is that of
-    JSON: list, object or lines. `changes`: each epoch's changes are appended instead of the state replaced. `table` and
-    `jdbc` are where the facts are instead of a file. `taking` says how the columns of what has names are found.
+    `io` is one of file, stdin, stdout, stdoutjson, stdoutprintsize, parquet, json, delta, iceberg, jdbc, spark.
+    `layout` is that of JSON: list, object or lines. `changes`: each epoch's changes are appended instead of the state
+    replaced; `merges`: the state is brought up to date instead of replaced. `table`, `jdbc` and `catalog` are where the
+    facts are instead of a file. `taking` says how the columns of what has names are found.
     """
 
     io: str
@@ -70,10 +75,12 @@ class Endpoint:
     table: str = ""
     jdbc: tuple[tuple[str, str], ...] = ()
     taking: ColumnChoice = BY_NAME
+    catalog: tuple[tuple[str, str], ...] = ()
+    merges: bool = False
 
     @property
     def needs_spark(self) -> bool:
-        return self.io in SPARK_ONLY or self.changes
+        return self.io in SPARK_ONLY or (self.changes and self.io not in LAKE)
 
 
 class _BadOption(ValueError):
@@ -86,6 +93,12 @@ def input_endpoint(relation: Relation, directive: Directive) -> Endpoint:
 
 def output_endpoint(relation: Relation, directive: Directive) -> Endpoint:
     return _endpoint(relation, directive, "output")
+
+
+def changes_tables(checked: CheckedProgram) -> list[str]:
+    """The outputs that are tables of changes which say themselves what they have: only a store can go on with them."""
+    outputs = [(each, output_endpoint(each, way)) for each in checked.relations.values() for way in each.outputs]
+    return [relation.name for relation, endpoint in outputs if endpoint.changes and endpoint.io in LAKE]
 
 
 def check_directives(checked: CheckedProgram, *, spark: bool = True) -> list[Diagnostic]:
@@ -130,11 +143,13 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
         text,
         compress or (direction == "output" and filename.endswith(".gz")),
         _choice(options, "format", ("list", "object", "lines")),
-        direction == "output" and _choice(options, "mode", ("overwrite", "changes")) == "changes",
+        direction == "output" and _mode(options, io) == "changes",
         direction == "input" and _choice(options, "nulls", ("error", "drop")) == "drop",
-        options.get("table", relation.name) if io in SPARK_ONLY else "",
+        options.get("table", relation.name) if io in SPARK_ONLY + LAKE else "",
         _jdbc_options(options, direction) if io == "jdbc" else (),
         _taking(relation, options, io, direction),
+        tuple((key, options[key]) for key in CATALOG_OPTIONS if key in options),
+        direction == "output" and _mode(options, io) == "merge",
     )
 
 
@@ -143,6 +158,14 @@ def _carrier(options: Mapping[str, str], direction: str, io: str) -> str:
     if direction == "output" and io == "json" and not {"filename", "mode"} & options.keys():
         return "json" if options.get("format") == "lines" else "stdoutjson"
     return {"csv": "file", "jsonfile": "json"}.get(io, io)
+
+
+def _mode(options: Mapping[str, str], io: str) -> str:
+    """How an output follows the state."""
+    mode = _choice(options, "mode", ("overwrite", "changes", "merge"))
+    if mode == "merge" and io not in LAKE:
+        raise _BadOption("`mode=merge` is for tables that keep versions\nUse IO=delta or IO=iceberg, or leave it out.")
+    return mode
 
 
 def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: str) -> ColumnChoice:
@@ -163,7 +186,7 @@ def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: 
 
 
 def _check_keys(options: Mapping[str, str], io: str) -> None:
-    known = KNOWN_OPTIONS + (JDBC_OPTIONS if io == "jdbc" else ())
+    known = KNOWN_OPTIONS + {"jdbc": JDBC_OPTIONS, "iceberg": CATALOG_OPTIONS}.get(io, ())
     for key in options:
         if key not in known + IGNORED_OPTIONS:
             raise _BadOption(f"unknown option `{key}`\nUse one of: {', '.join(known)}.")

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sempre.analysis.model import CheckedProgram, Relation, Type
 from sempre.diagnostics import DataError, Diagnostic, Findings, ProgramError, SempreError, Span
 from sempre.files.columns import concat
-from sempre.files.directive_options import Endpoint, TextFormat, check_directives, input_endpoint
+from sempre.files.directive_options import LAKE, Endpoint, TextFormat, check_directives, input_endpoint
 from sempre.files.foreign import read_json, read_parquet
 from sempre.files.locations import path_inside, reachable
 from sempre.files.text import GZIP_MAGIC, read_plain_file, read_text
@@ -80,6 +80,11 @@ def read_endpoint(
     if endpoint.io == "stdin":
         data = (stdin or Stdin()).read(relation)
         return read_text(unpacked(data, "<stdin>"), relation, endpoint.text, "<stdin>", types)
+    if endpoint.io in LAKE:
+        from sempre.files.sources import source_of
+
+        source = source_of(endpoint, relation, types, folder)
+        return source.rows(source.version(None))
     path = path_inside(folder, endpoint.filename)
     if endpoint.io == "parquet":
         found = existing(path, relation)

@@ -23,7 +23,7 @@ from sempre.maintain.modular import PartitionedMemory, is_certain
 from sempre.maintain.ranked import Ranked, ranks_of
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.stopwatch import Stopwatch
-from sempre.maintain.strategy import Abandoned, Outcome, Phase, Strategy, Work, as_update
+from sempre.maintain.strategy import Abandoned, Outcome, Phase, Strategy, Work, as_update, refuse_recomputation
 
 WAYS: Mapping[str, type[DRedC] | type[Ranked]] = {DRedC.name: DRedC, Ranked.name: Ranked}
 
@@ -165,6 +165,7 @@ class Auto:
         return ChosenStrategy(DRedC(), None)
 
     def _again(self, work: Work, stratum: Stratum, history: History, reason: str) -> Outcome:
+        refuse_recomputation(work, stratum, reason)
         outcome = as_update(work, stratum, self.bootstrap(work, stratum, history))
         return replace(outcome, why=f"{reason}; {outcome.why}")
 

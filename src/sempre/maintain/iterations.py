@@ -29,7 +29,7 @@ from sempre.data import dataclass
 from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, how_many
 from sempre.maintain.planning import change_pivots, pivot_relation
 from sempre.maintain.states import LowerStrata, Sides, ViewDict, read_alike, read_step
-from sempre.maintain.strategy import Abandoned, Change, Outcome, Work, as_update, nonempty
+from sempre.maintain.strategy import Abandoned, Change, Outcome, Work, as_update, nonempty, refuse_recomputation
 from sempre.plan.backend import Backend, Counted, Executable, Rows, Version, View
 from sempre.plan.ops import SPLIT, Order, Pivot, Read
 
@@ -151,6 +151,7 @@ class ByIteration:
         except Abandoned as reason:
             work.on_round = observe
             work.backend.watch(None)
+            refuse_recomputation(work, stratum, str(reason))
             work.notes.append(f"{', '.join(stratum.relations)}: bootstrap, since {reason}")
             return replace(as_update(work, stratum, self.bootstrap(work, stratum)), why=f"Bootstrap, since {reason}")
         finally:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.data import dataclass
+from sempre.diagnostics import Diagnostic, StateError
 from sempre.maintain.decide import Decision
 from sempre.maintain.planning import Plans
 from sempre.modules.spec import Module
@@ -80,8 +81,9 @@ class Work:
     `explicit_changes` the difference.
     `modules` are the rules of each stratum that have an algorithm of their own, by the stratum's index.
     With `debug` they are held against their bounds while they work. `decision` is what was decided for the stratum.
-    `notes` says what strategies decided on the way. `on_round` is told the stratum's rounds as they happen, and may
-    raise to abandon the epoch. `on_phase` is told what the rounds to come are for.
+    With `maintain_only`, evaluating a stratum anew is refused. `notes` says what strategies decided on the way.
+    `on_round` is told the stratum's rounds as they happen, and may raise to abandon the epoch.
+    `on_phase` is told what the rounds to come are for.
     """
 
     program: CheckedProgram
@@ -99,6 +101,15 @@ class Work:
     debug: bool = False
     decision: Decision | None = None
     on_phase: Callable[[Phase], None] = lambda phase: None
+    maintain_only: bool = False
+
+
+def refuse_recomputation(work: Work, stratum: Stratum, why: str) -> None:
+    """Raise where the caller would rather have no epoch than one that evaluates a stratum anew."""
+    if work.maintain_only:
+        what = ", ".join(stratum.relations)
+        hint = "Nothing was applied. Run it without --fail-on-recompute to have it recomputed."
+        raise StateError(Diagnostic("E665", f"`{what}` would be recomputed", detail=why, hint=hint))
 
 
 @dataclass(frozen=True, slots=True)

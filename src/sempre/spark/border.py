@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.diagnostics import DataError, Diagnostic, StateError
+from sempre.files.changes_table import changes_table
 from sempre.files.matching import BY_NAME, ColumnChoice
 from sempre.files.write import Changes
 from sempre.ingest import Parts
 from sempre.spark.frames import WantedColumns, chosen_columns, from_frame, restored, to_frame
 from sempre.spark.residency import ArrivingFrame, Residency
-from sempre.spark.sinks import changes_frame, changes_table
+from sempre.spark.sinks import changes_frame
 from sempre.spark.sources import Inputs, read_inputs
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from sempre.analysis.model import CheckedProgram
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic, StateError
+from sempre.files.changes_table import changes_table
 from sempre.files.locations import is_url
 from sempre.files.write import Changes
-from sempre.spark.sinks import changes_table
 
 MANIFEST = "_epoch.json"
 

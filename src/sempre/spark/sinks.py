@@ -10,21 +10,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import pyarrow as pa
-
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic, Span
-from sempre.files.directive_options import Endpoint, output_endpoint
+from sempre.files.changes_table import CHANGE, EPOCH
+from sempre.files.directive_options import LAKE, Endpoint, output_endpoint
 from sempre.files.locations import is_url
-from sempre.files.write import Changes
 from sempre.spark.failures import writing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
-
-EPOCH, CHANGE = "_epoch", "_change"
-ADDED, REMOVED = "added", "removed"
 
 
 class FramedChanges(Protocol):
@@ -39,6 +34,8 @@ class FramedChanges(Protocol):
 
 def through_spark(endpoint: Endpoint, folder: str) -> bool:
     """Whether this output is written by Spark."""
+    if endpoint.io in LAKE:
+        return False
     if endpoint.needs_spark:
         return True
     if folder == "-" or endpoint.io.startswith("stdout"):
@@ -112,18 +109,6 @@ def _save(writer: DataFrameWriter, endpoint: Endpoint, path: str) -> None:
         case _:
             text = endpoint.text
             writer.csv(path, sep=text.delimiter, header=text.headers, quote='"' if text.rfc4180 else "", escape='"')
-
-
-def changes_table(relation: Relation, epoch: int, changes: Changes) -> pa.Table:
-    """What an epoch added to and removed from a relation, with the columns `_epoch` and `_change` after its own."""
-    parts = []
-    for word, tables in ((ADDED, changes.added), (REMOVED, changes.removed)):
-        rows = tables[relation.name]
-        for name, mark in ((EPOCH, pa.scalar(epoch, pa.int64())), (CHANGE, pa.scalar(word, pa.string()))):
-            field = pa.field(name, mark.type, nullable=False)
-            rows = rows.append_column(field, pa.repeat(mark, rows.num_rows))
-        parts.append(rows)
-    return pa.concat_tables(parts)
 
 
 def changes_frame(epoch: int, frames: Mapping[str, DataFrame]) -> DataFrame:

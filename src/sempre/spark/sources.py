@@ -16,7 +16,7 @@ from sempre.data import dataclass
 from sempre.diagnostics import DataError, Findings, Span
 from sempre.files.change_scripts import Epoch, change_files
 from sempre.files.columns import concat
-from sempre.files.directive_options import Endpoint, input_endpoint
+from sempre.files.directive_options import LAKE, Endpoint, input_endpoint
 from sempre.files.foreign import read_json
 from sempre.files.locations import is_url
 from sempre.files.read import Stdin, missing_file, read_endpoint
@@ -58,9 +58,11 @@ class SourceReader:
 
     def read(self, relation: Relation, endpoint: Endpoint) -> tuple[Parts, dict[str, Any]]:
         """The facts at one place, and the note on it."""
-        if endpoint.io == "stdin":
-            table = read_endpoint(endpoint, relation, Path(), self.checked.types, self.stdin)
-            return Parts(table), {"source": "standard input", "rows": table.num_rows}
+        if endpoint.io == "stdin" or endpoint.io in LAKE:
+            folder = Path() if is_url(self.folder) else Path(self.folder)
+            table = read_endpoint(endpoint, relation, folder, self.checked.types, self.stdin)
+            shown = "standard input" if endpoint.io == "stdin" else endpoint.table
+            return Parts(table), {"source": shown, "rows": table.num_rows}
         if endpoint.io in ("spark", "jdbc"):
             return self._table(relation, endpoint)
         path, shown = located(self.folder, endpoint.filename)

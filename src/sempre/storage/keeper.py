@@ -29,9 +29,10 @@ from sempre.rewrites.equivalences import close_equivalences
 from sempre.rewrites.successors import is_neighbors, with_neighbors
 from sempre.storage import memories
 from sempre.storage.digests import memory_digest, program_digest, stratum_key
+from sempre.storage.followed import COPIES, Followed
 from sempre.storage.manifest import Manifest, StoredFile, StoredParts, StoredTable
 from sempre.storage.ondemand import OnDemand
-from sempre.storage.parquet_blocks import Content
+from sempre.storage.parquet_blocks import Block, Content
 from sempre.storage.pieces import PieceReader
 from sempre.storage.state import (
     StraySets,
@@ -157,6 +158,8 @@ class Keeper:
         self._stored: Mapping[str, Any] = {}
         # What the sets of the store were made by, as far as it is not what this engine makes them by.
         self._stray = StraySets()
+        # What the next epoch says of sources, and how it changes the sets of copies, where it is one that reads them.
+        self._following: Callable[[], tuple[Followed, Mapping[str, Block]]] | None = None
         self._digest = program_digest(program)
         self._digests = {stratum_key(s): memory_digest(engine, s) for s in engine.program.strata}
 
@@ -228,6 +231,29 @@ class Keeper:
         finally:
             self._kind = ""
 
+    @property
+    def followed(self) -> Followed | None:
+        """What the store knows of sources; None if it follows none."""
+        raw = self.manifest.sources if self.manifest else {}
+        return Followed.from_json(raw) if raw else None
+
+    @contextmanager
+    def following(self, of: Callable[[], tuple[Followed, Mapping[str, Block]]]) -> Iterator[None]:
+        """Epochs bring the store to its sources: what is known of these, and how the copies of each relation change."""
+        self._following = of
+        try:
+            yield
+        finally:
+            self._following = None
+
+    def copies(self, name: str) -> Block | None:
+        """How often rows of the sources stand for a fact of a relation, as `COPIES` has it; None if once for all."""
+        if self.manifest is None:
+            return None
+        reader, set_ = PieceReader(self.manifest.pieces, self.store.read), f"{COPIES}/{name}"
+        total = reader.total(set_) if set_ in reader.names() else None
+        return total if isinstance(total, Block) and len(total) else None
+
     def let_go(self) -> None:
         """No epoch is committed from here on; one that is being committed is waited for."""
         self.store.unlock()
@@ -275,8 +301,9 @@ class Keeper:
         """Continue a store with a state of its own, none of which is in the store."""
         self._basis = manifest
         self.manifest = replace(
-            manifest, generation=manifest.generation + 1, lists={}, memories={}, pieces=(), tables={}, parts={}
-        )
+            manifest, generation=manifest.generation + 1, lists={}, memories={}, pieces=(), tables={}, parts={},
+            sources=Followed.from_json(manifest.sources).unread().to_json() if manifest.sources else {},
+        )  # fmt: skip
         self._engine.restore(replace(self._engine.snapshot, epoch=manifest.epoch, batches=manifest.batches))
 
     def commit(self, known: Snapshot, after: Snapshot, result: EpochResult, become: Callable[[], None]) -> None:
@@ -288,6 +315,8 @@ class Keeper:
         remembered = self._memories(after)
         metas = self._changed_memories(after, remembered, contents)
         self._stray.put_right(contents)
+        followed, copies = self._following() if self._following else (self._followed_after(result), {})
+        contents |= {f"{COPIES}/{name}": block for name, block in copies.items() if len(block)}
         fresh: dict[Any, str] = {}
         values, lists = new_values(self._backend.values, before.lists if before else {})
         manifest = Manifest(
@@ -307,6 +336,7 @@ class Keeper:
             report=report_of(result),
             digest=self._digest,
             deferred=tuple(sorted(self._engine.deferred)),
+            sources=followed.to_json() if followed else {},
         )
         tables = partial(self._with_tables, after, fresh)
         unchanged = {name for name, memory in remembered.items() if memory is self._remembered.get(name)}
@@ -324,6 +354,13 @@ class Keeper:
         seconds = time.perf_counter() - started
         where = {"store": str(self.store.path), "epoch": after.epoch, "seconds": seconds}
         logger.info("committed epoch %d in %.3f s", after.epoch, seconds, extra=where)
+
+    def _followed_after(self, result: EpochResult) -> Followed | None:
+        """What is known of sources after an epoch that does not come from them."""
+        followed = self.followed
+        if followed is None or self._kind:  # a migration takes the facts over, a repair leaves them as they are
+            return followed
+        return followed.changed_by_hand(result.explicit)
 
     def _with_tables(self, after: Snapshot, fresh: dict[Any, str], draft: EpochDraft, manifest: Manifest) -> Manifest:
         """The manifest with the sets that are on the cluster; tables that the last epoch lacks are put into the draft.

@@ -12,7 +12,7 @@ from sempre.diagnostics import Diagnostic, StateError
 from sempre.storage.disk import checksum
 
 # The formats that can be read. New manifests are of the last one; a vacuum leaves those of earlier ones what they are.
-FORMATS = (1, 2, 3)
+FORMATS = (1, 2, 3, 4)
 FORMAT = 1
 MAGIC = "sempre epoch"
 
@@ -85,6 +85,7 @@ class Manifest:
     parts: Mapping[str, StoredParts] = field(default_factory=dict)
     digest: str | None = None
     deferred: tuple[str, ...] = ()
+    sources: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def files(self) -> Iterable[StoredFile]:
@@ -102,6 +103,8 @@ class Manifest:
 
     @property
     def format(self) -> int:
+        if self.sources:
+            return 4
         if self.digest is not None:
             return 3
         return 2 if self.parts else 1
@@ -125,7 +128,7 @@ class Manifest:
 def to_bytes(manifest: Manifest) -> bytes:
     """The manifest as its file has it."""
     raw = asdict(manifest)
-    for number, names in ((2, ("tables", "parts")), (3, ("digest", "deferred"))):
+    for number, names in ((2, ("tables", "parts")), (3, ("digest", "deferred")), (4, ("sources",))):
         if manifest.format < number:
             for name in names:
                 del raw[name]

@@ -23,6 +23,7 @@ from sempre.plan.ops import relations_of
 from sempre.rewrites.successors import is_neighbors
 from sempre.storage import memories
 from sempre.storage.digests import stratum_key
+from sempre.storage.followed import COPIES
 from sempre.storage.manifest import Manifest
 from sempre.storage.ondemand import OnDemand
 from sempre.storage.parquet_blocks import Block, Content, Texts, joined
@@ -266,7 +267,7 @@ class OwnSets:
             return self.has_facts(name)
         if kind == "explicit":
             return name in self._derived
-        return name in self._remembered
+        return kind == COPIES or name in self._remembered
 
 
 def _memory_of(outcomes: Mapping[str, Outcome], name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import itertools
+import json
 import logging
 import os
 import re
@@ -41,6 +42,7 @@ _MANIFEST = re.compile(r"(\d{10})\.manifest")
 _NUMBERED = re.compile(r"(\d{10})\..*")
 _TEMPORARY = re.compile(r"\.\d{10}(\.\d+)*\.tmp")
 _HEAD = re.compile(rb"sempre head (\d{1,10})\n")
+_PUBLISHED = re.compile(r"sempre published (\d{1,10}) (.*)\n")
 _FORMAT = re.compile(rb"sempre store (\d{1,9})\n")
 
 logger = logging.getLogger(__name__)
@@ -350,7 +352,7 @@ class Store:
 
     def _check_empty(self) -> None:
         """Refuse to make a store among other things, or of one that a later version has begun."""
-        others = sorted(set(_names(self.path)) - {"FORMAT", "HEAD", "lock", *FOLDERS})
+        others = sorted(set(_names(self.path)) - {"FORMAT", "HEAD", "PUBLISHED", "lock", *FOLDERS})
         if others:
             hint = "Give a directory that is empty or not there yet."
             message = f"`{self.name}` is no store, and has other things in it: `{others[0]}`"
@@ -433,6 +435,19 @@ class Store:
             self.disk.note(self.path / "HEAD", f"sempre head {epoch}\n".encode())
         except OSError as error:
             logger.warning("cannot write %s: %s", self.shown("HEAD"), error, extra={"store": str(self.path)})
+
+    def note_published(self, epoch: int, folder: str) -> None:
+        """Write down what was published where; it may be lost, and then that is published again."""
+        with self._failures(self.path):
+            self.disk.note(self.path / "PUBLISHED", f"sempre published {epoch} {json.dumps(folder)}\n".encode())
+
+    def published(self) -> tuple[int, str] | None:
+        """The last epoch that was published, and the folder; None if that is not known."""
+        try:
+            match = _PUBLISHED.fullmatch((self.path / "PUBLISHED").read_text("utf-8"))
+            return (int(match[1]), json.loads(match[2])) if match else None
+        except (OSError, ValueError):
+            return None
 
     def _merged(self, manifest: Manifest, contents: Mapping[str, Content]) -> tuple[tuple[Piece, ...], NewPiece]:
         """The pieces that stay as they are, and the one to write: what is new, with pieces that are to be merged."""

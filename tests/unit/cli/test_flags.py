@@ -19,6 +19,7 @@ RUNS: dict[str, list[str]] = {
     "check": ["p.dl"],
     "init": ["new", "p.dl"],
     "apply": ["store", "c.changes"],
+    "refresh": ["store"],
     "query": ["store", "p(X, Y)"],
     "explain": ["store", 'p("a", "b")'],
     "whatif": ["store", "c.changes"],

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sempre import Database, Program
 from sempre.cli import main
 
 PROGRAM = """
@@ -109,3 +110,70 @@ def test_a_script_with_a_mistake_applies_nothing(folder: Path, capsys: pytest.Ca
     (folder / "bad.txt").write_text('+edge("x", 1).\ncommit.\n+edge("y", 2).\n')
     assert run(capsys, "apply", "s", "c.txt", "bad.txt")[0] == 1
     assert len(run(capsys, "history", "s")[1].splitlines()) == 1
+
+
+def test_refresh_follows_files_and_publishes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "p.dl").write_text(PROGRAM + ".output big\n")
+    facts = folder / "facts" / "edge.facts"
+    assert run(capsys, "init", "s", "p.dl", "-F", "facts", "-D", "out")[0] == 0
+    assert (folder / "out" / "big.csv").read_text() == "b\n"
+    assert run(capsys, "refresh", "s") == (0, "epoch 0: nothing new\n", "")
+    facts.write_text("a\t5\nc\t60\n")
+    code, out, _ = run(capsys, "refresh", "s", "-v")
+    assert [line.split(" (")[0] for line in out.splitlines()] == [
+        "edge: all 2 rows compared",
+        "epoch 1: edge +1 -1, big +1 -1",
+    ]
+    assert (code, (folder / "out" / "big.csv").read_text()) == (0, "c\n")
+    (folder / "out" / "big.csv").unlink()
+    assert run(capsys, "refresh", "s") == (0, "epoch 1: nothing new\n", "")
+    assert not (folder / "out" / "big.csv").exists(), "it was published already"
+    assert run(capsys, "refresh", "s", "-D", "other")[0] == 0
+    assert (folder / "other" / "big.csv").read_text() == "c\n"
+    (folder / "d.txt").write_text('+edge("d", 70).\ncommit.\n')
+    assert run(capsys, "apply", "s", "d.txt")[0] == 0
+    assert (folder / "other" / "big.csv").read_text() == "c\nd\n"
+    code, _, shown = run(capsys, "refresh", "s")
+    assert (code, "error[E660]: relation `edge` was changed by hand" in shown) == (1, True)
+    assert run(capsys, "refresh", "s", "--overwrite")[0] == 0
+    assert run(capsys, "query", "s", "big(X)") == (0, "X\nc\n", "")
+
+
+def test_a_file_that_is_gone_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "init", "s", "p.dl", "-F", "facts")
+    (folder / "facts" / "edge.facts").unlink()
+    code, _, shown = run(capsys, "refresh", "s")
+    assert (code, "error[E501]" in shown) == (1, True)
+    assert run(capsys, "query", "s", "big(X)") == (0, "X\nb\n", "")
+
+
+def test_recomputing_can_be_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = (
+        PROGRAM + ".decl path(x: symbol, y: number)\npath(x, y) :- edge(x, y).\npath(x, z) :- path(x, y), edge(x, z).\n"
+    )
+    (folder / "p.dl").write_text(rules)
+    run(capsys, "init", "s", "p.dl", "-F", "facts", "--strategy", "recompute")
+    (folder / "facts" / "edge.facts").write_text("c\t60\n")
+    code, _, shown = run(capsys, "refresh", "s", "--strategy", "recompute", "--fail-on-recompute")
+    assert code == 1
+    assert "error[E665]" in shown
+    assert run(capsys, "query", "s", "edge(X, Y)") == (0, "X,Y\na,5\nb,50\n", "")
+    assert run(capsys, "refresh", "s", "--fail-on-recompute")[0] == 1  # the way it was kept says nothing of changes
+    assert run(capsys, "refresh", "s")[0] == 0
+
+
+def test_standard_input_is_not_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "p.dl").write_text(PROGRAM.replace(".input edge", ".input edge(IO=stdin)"))
+    with Database(Program.from_file(folder / "p.dl"), store=folder / "s") as db:
+        db.apply(insert={"edge": [("a", 5)]})
+    code, _, shown = run(capsys, "refresh", "s")
+    assert (code, "error[E661]: relation `edge` is read from standard input" in shown) == (1, True)
+
+
+def test_facts_of_unknown_origin_are_not_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Database(Program.from_file(folder / "p.dl"), store=folder / "s") as db:
+        db.apply(insert={"edge": [("z", 99)]})
+    code, _, shown = run(capsys, "refresh", "s", "-F", "facts")
+    assert (code, "error[E660]: relation `edge` has facts that are not from its source" in shown) == (1, True)
+    assert run(capsys, "refresh", "s", "-F", "facts", "--overwrite")[0] == 0
+    assert run(capsys, "query", "s", "big(X)") == (0, "X\nb\n", "")
