@@ -10,6 +10,7 @@ Then the walker and the settler are loaded as well, which need the compiler itse
 from __future__ import annotations
 
 import threading
+import time
 from importlib import import_module
 from typing import Any
 
@@ -29,6 +30,9 @@ KEPT_LOOPS, LOOPS, WALKER, SETTLER = "kept loops", "loops", "walker", "settler"
 # What is loaded, and what is being loaded.
 _loaded: dict[str, Any] = {}
 _loading: dict[str, threading.Thread] = {}
+# The processor seconds that each took to load, and when it began and ended.
+_took: dict[str, float] = {}
+_when: dict[str, tuple[float, float]] = {}
 _lock = threading.Lock()
 _seen = 0
 _is_eager = True
@@ -85,6 +89,11 @@ def load(*names: str, wait: bool = False) -> None:
             thread.join()
 
 
+def loading_seconds() -> float:
+    """The processor seconds of all loading that has ended, which belong to no work in particular."""
+    return sum(_took.values())
+
+
 def _start(name: str) -> threading.Thread:
     found = _loading.get(name)
     if found is not None:
@@ -96,7 +105,14 @@ def _start(name: str) -> threading.Thread:
         return _loading[name]
 
 
+def seconds_without(since: float) -> float:
+    """The seconds since some moment (of `time.perf_counter`) during which the loops were still loading."""
+    began, ended = _when.get(LOOPS, (0.0, 0.0))
+    return max(0.0, ended - max(began, since))
+
+
 def _load(name: str) -> None:
+    began = time.perf_counter()
     try:
         if name in (LOOPS, KEPT_LOOPS):
             _load_loops(may_compile=name == LOOPS)
@@ -106,6 +122,8 @@ def _load(name: str) -> None:
             _loaded[name] = module
     except (ImportError, RuntimeError, OSError):
         return  # a worker without the compiler, or without a place for what it makes
+    finally:
+        _took[name], _when[name] = time.thread_time(), (began, time.perf_counter())
 
 
 def _load_loops(may_compile: bool) -> None:

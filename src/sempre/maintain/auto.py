@@ -108,7 +108,7 @@ class Auto:
         name, why = decide.upkeep(modular, fixpoint.walked, fixpoint.rounds, work.backend.limits)
         strategy: Strategy = WAYS[name]()
         memory: Memory | None = outcome.memory if strategy.name == DRedC.name else ranks_of(work, stratum, fixpoint)
-        chosen = ChosenStrategy(strategy, memory, History(watch.seconds))
+        chosen = ChosenStrategy(strategy, memory, History(watch.warm_seconds))
         if before is not None:
             costs = before.costs if chosen.way == before.way else {}
             chosen = replace(chosen, learned=replace(chosen.learned, costs=costs, ways=before.ways))
@@ -245,8 +245,9 @@ class _Guard:
         early = limits.early_share * self._limit
         if self._whole.passed - self._begun <= early or (spent := self.spent) <= early:
             return
-        shrinks = rest is not None or self._phase is Phase.INSERTING or self._rest() < 0.5
-        self.expected = spent * (1 + (self._rest() if rest is None else rest))
+        rest = self._rest() if rest is None else rest
+        shrinks = self._phase is Phase.INSERTING or rest < 0.5
+        self.expected = spent * (1 + rest)
         if spent > self._limit * (limits.shrinking_share if shrinks else 1.0):
             raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {full:.2f} s")
         if not self._certain and self.expected > limits.expected_share * full:
