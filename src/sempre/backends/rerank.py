@@ -184,10 +184,10 @@ def rerank(
 
 
 def _goes_on(state: tuple[Any, ...], rest: float, budget: int) -> bool:
-    """Whether there is more to do, and it is likely to be done within about the budget."""
+    """Whether there is more to do, and it is likely to be done within the budget."""
     found = state[3]
     work = int(found[WORK])
-    return bool(found[WAITING] and not found[FAILED] and (work < 2 * SLICE or work * (1 + rest) < 2 * budget))
+    return bool(found[WAITING] and not found[FAILED] and (work < 2 * SLICE or work * (1 + rest) < budget))
 
 
 def _rest(found: Column, before: int) -> float:

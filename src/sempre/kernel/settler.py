@@ -50,6 +50,8 @@ LOSE, GAIN, RAISE, PROVE, SEARCH = range(5)
 # What a fact in the queue waits for: to be looked at, to be given another rank, to come back.
 LOOK, DECIDE, RETURN = range(3)
 FAR = np.int64(1) << 60
+# To begin with a plan takes as long as so many keys.
+STARTING = 4
 # Columns of `facts`.
 KEY, RELATION, RANK, NUMBER, STATE, DUE, OLD_RANK, OLD_NUMBER = range(8)
 # Places of `found`: facts, queue, work done, lowest rank of an instance, instances that are low enough, of which stand;
@@ -335,6 +337,7 @@ def _follow(
     seed_relation = facts[fact, RELATION]
     bodies = plan[3]
     first = plan[1]
+    found[WORK] += STARTING
     pc = first
     entering = True
     while pc >= first:
