@@ -31,11 +31,11 @@ class Limits:
     # An update is given up when it has taken this share of the last run from scratch, and longer than a moment; one
     # whose end is near may take so many times as long, and one that is known to take longer, as long as that and a
     # little more.
-    time_share: float = 0.15
+    time_share: float = 0.2
     # What only inserts may take as long as a run.
     grown_share: float = 1.0
     time_moment: float = 0.05
-    shrinking_share: float = 2.5
+    shrinking_share: float = 2.0
     expected_slack: float = 1.3
     # It is also given up when what comes before its first round has taken this share of a run.
     prepare_share: float = 1.0
