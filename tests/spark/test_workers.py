@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -36,3 +38,33 @@ def test_more_workers_than_slots_are_refused(spark: SparkSession) -> None:
         sempre.Database(REACH, spark=spark, place="workers", workers=slots + 1)
     assert time.monotonic() - began < 2
     assert spark.range(3).count() == 3
+
+
+def test_a_killed_worker_is_replaced(spark: SparkSession) -> None:
+    with sempre.Database(REACH, spark=spark, place="workers", workers=2) as db:
+        db.apply(insert={"edge": CHAIN})
+        killed = processes_of(db)
+        os.kill(killed[0], signal.SIGKILL)
+        began = time.monotonic()
+        assert len(db.apply(delete={"edge": [(4, 5)]}).removed["reach"]) == 30
+        assert time.monotonic() - began < 30
+        assert len(db["reach"]) == 25
+        workers = processes_of(db)
+    wait_for_the_end([*killed, *workers])
+
+
+def test_auto_takes_workers_for_what_does_not_fit(spark: SparkSession) -> None:
+    """And the cluster, if there is no room for them; it says why."""
+    with sempre.Database(REACH, spark=spark, workers=2, memory=100) as db:
+        report = db.apply(insert={"edge": CHAIN}).report
+        assert {each["relations"][0]: each["placement"] for each in report.strata}["reach"] == "workers"
+        assert "the budget is 100" in report.why
+        assert len(db["reach"]) == 55
+        assert len(db.apply(delete={"edge": [(4, 5)]}).removed["reach"]) == 30
+    slots = slots_of(spark)
+    assert slots is not None
+    with sempre.Database(REACH, spark=spark, workers=slots + 1, memory=100) as db:
+        report = db.apply(insert={"edge": CHAIN}).report
+        assert {each["relations"][0]: each["placement"] for each in report.strata}["reach"] == "cluster"
+        assert f"no workers: {slots + 1} workers were asked for" in report.why
+        assert len(db["reach"]) == 55

@@ -41,7 +41,7 @@ sempre keeps the consequences of Datalog rules up to date.
 """
 
 
-SHOWN = ("initial-ast", "transformed-program", "transformed-ast", "plans")
+SHOWN = ("initial-ast", "transformed-program", "transformed-ast", "plans", "distribution")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -22,6 +22,10 @@ def check(options: argparse.Namespace) -> int:
         print(to_text(program.syntax), end="")
     elif options.show == "plans":
         print(plans(checked))
+    elif options.show == "distribution":
+        from sempre.explain.distribution import distribution
+
+        print(distribution(parts.program), end="")
     elif options.show:
         from sempre.rewrites.checked_text import program_text
 

@@ -109,6 +109,16 @@ class Flow:
         if last is not None:
             self._go(*last)
 
+    @property
+    def scanned(self) -> str | None:
+        """The relation whose rows the plan begins with, each at the worker where it is."""
+        return None if self._scan is None else self._scan[0].key[0]
+
+    @property
+    def placed(self) -> str | int | None:
+        """The variable, or the worker, that says where the bindings of the last stage are; None if nothing does."""
+        return self._placed
+
     # ------------------------------------------------------------------------------------------------ compiling
 
     def _scans(self, step: Step, following: Sequence[Step]) -> bool:
