@@ -16,16 +16,15 @@ from sempre.files.matching import BY_NAME, IN_DIRECTIVE, ColumnChoice
 from sempre.lang.syntax import Directive
 
 TEXT = ("file", "csv", "stdin", "stdout")
-_FORMATS = ("parquet", "json", "jsonfile", "delta", "iceberg", "jdbc", "spark")
+_FORMATS = ("parquet", "json", "jsonfile", "sqlite", "delta", "iceberg", "jdbc", "spark")
 KNOWN_IO = {
     "input": ("file", "csv", "stdin", *_FORMATS),
     "output": ("file", "csv", "stdout", "stdoutprintsize", *_FORMATS),
 }
 SPARK_ONLY = ("jdbc", "spark")
-LATER_IO = ("sqlite",)
 KNOWN_OPTIONS = (
     "IO", "filename", "delimiter", "rfc4180", "headers", "columns", "extra", "compress", "format", "table", "mode",
-    "nulls",
+    "nulls", "dbname",
 )  # fmt: skip
 # Passed on to Spark's JDBC source as they are; `url`, `user` and `password` may be `$NAME`, from the environment.
 JDBC_OPTIONS = (
@@ -59,7 +58,7 @@ class TextFormat:
 class Endpoint:
     """Where the facts of one directive are.
 
-    `io` is one of file, stdin, stdout, stdoutjson, stdoutprintsize, parquet, json, delta, iceberg, jdbc, spark.
+    `io` is one of file, stdin, stdout, stdoutjson, stdoutprintsize, parquet, json, sqlite, delta, iceberg, jdbc, spark.
     `layout` is that of JSON: list, object or lines. `changes`: each epoch's changes are appended instead of the state
     replaced; `merges`: the state is brought up to date instead of replaced. `table`, `jdbc` and `catalog` are where the
     facts are instead of a file. `taking` says how the columns of what has names are found.
@@ -130,13 +129,17 @@ def _endpoint(relation: Relation, directive: Directive, direction: str) -> Endpo
 def _build(relation: Relation, options: Mapping[str, str], direction: str) -> Endpoint:
     io = options.get("IO", "file")
     _check_keys(options, io)
-    if io in LATER_IO:
-        raise _BadOption(f"`IO={io}` is not supported yet\nUse one of: {', '.join(KNOWN_IO[direction])}.")
     if io not in KNOWN_IO[direction]:
         raise _BadOption(f"`IO={io}` is unknown for .{direction}\nUse one of: {', '.join(KNOWN_IO[direction])}.")
     compress = _flag(options, "compress")
     text = _text_format(relation, options, io) if io in TEXT else TextFormat()
-    filename = options.get("filename") or _default_name(relation.name, io, direction, compress)
+    if io == "sqlite" and ({"mode", "compress", "format"} & options.keys() or not relation.arity):
+        raise _BadOption(
+            "`IO=sqlite` has tables with columns, and no `mode`, `compress` or `format`\nUse a file of text."
+        )
+    if "dbname" in options and (io != "sqlite" or "filename" in options):
+        raise _BadOption("`dbname` names the file of `IO=sqlite`, as `filename` does\nKeep one of them.")
+    filename = options.get("filename") or options.get("dbname") or _default_name(relation.name, io, direction, compress)
     return Endpoint(
         _carrier(options, direction, io),
         filename,
@@ -145,7 +148,7 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
         _choice(options, "format", ("list", "object", "lines")),
         direction == "output" and _mode(options, io) == "changes",
         direction == "input" and _choice(options, "nulls", ("error", "drop")) == "drop",
-        options.get("table", relation.name) if io in SPARK_ONLY + LAKE else "",
+        options.get("table", relation.name) if io in (*SPARK_ONLY, *LAKE, "sqlite") else "",
         _jdbc_options(options, direction) if io == "jdbc" else (),
         _taking(relation, options, io, direction),
         tuple((key, options[key]) for key in CATALOG_OPTIONS if key in options),
@@ -214,7 +217,7 @@ def _from_environment(key: str, value: str) -> str:
 
 
 def _default_name(name: str, io: str, direction: str, compress: bool) -> str:
-    if io in ("parquet", "json", "jsonfile"):
+    if io in ("parquet", "json", "jsonfile", "sqlite"):
         return f"{name}.{io.removesuffix('file')}"
     extension = "facts" if direction == "input" and io == "file" else "csv"
     return f"{name}.{extension}" + (".gz" if compress else "")

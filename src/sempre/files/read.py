@@ -89,6 +89,10 @@ def read_endpoint(
     if endpoint.io == "parquet":
         found = existing(path, relation)
         return read_parquet(found, relation, types, drop_nulls=endpoint.drop_nulls, taking=endpoint.taking, coded=coded)
+    if endpoint.io == "sqlite":
+        from sempre.files.sqlite_tables import read_sqlite
+
+        return read_sqlite(existing(path, relation), relation, endpoint, types)
     if coded and endpoint.io != "json" and path.is_file():
         table = _read_plain_file(path, relation, endpoint.text)
         if table is not None:

@@ -10,8 +10,8 @@ from sempre.diagnostics import Diagnostic, ProgramError
 from sempre.files.directive_options import input_endpoint, output_endpoint
 from sempre.lang.syntax import Directive
 
-FILES = ("file", "parquet", "json")
-STREAMS = ("stdin", "stdout", "stdoutprintsize")
+FILES = ("file", "parquet", "json", "sqlite")
+STREAMS = ("stdin", "stdout", "stdoutjson", "stdoutprintsize")
 
 
 def check_root(checked: CheckedProgram, root: Path, facts: str | Path | None, output: str | Path | None) -> None:

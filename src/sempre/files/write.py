@@ -154,6 +154,12 @@ class Staging:
     def _write_file(
         self, target: Path, relation: Relation, rows: Rows, endpoint: Endpoint, types: Mapping[str, Type]
     ) -> int:
+        if endpoint.io == "sqlite":
+            from sempre.files.sqlite_tables import write_sqlite
+
+            temporary = self.pending.setdefault(target, target.with_name(f".{target.name}.{os.getpid()}.tmp"))
+            write_sqlite(target, temporary, rows, relation, endpoint)
+            return 0
         with ExitStack() as stack:
             if target.exists() and not target.is_file():
                 # A device or a pipe is written to, never replaced.

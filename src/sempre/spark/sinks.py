@@ -38,7 +38,7 @@ def through_spark(endpoint: Endpoint, folder: str) -> bool:
         return False
     if endpoint.needs_spark:
         return True
-    if folder == "-" or endpoint.io.startswith("stdout"):
+    if folder == "-" or endpoint.io == "sqlite" or endpoint.io.startswith("stdout"):
         return False
     return endpoint.io == "parquet" or is_url(folder) or is_url(endpoint.filename)
 

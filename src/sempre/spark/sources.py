@@ -63,6 +63,9 @@ class SourceReader:
             table = read_endpoint(endpoint, relation, folder, self.checked.types, self.stdin)
             shown = "standard input" if endpoint.io == "stdin" else endpoint.table
             return Parts(table), {"source": shown, "rows": table.num_rows}
+        if endpoint.io == "sqlite":
+            table = read_endpoint(endpoint, relation, Path(self.folder), self.checked.types)
+            return Parts(table), {"source": endpoint.filename, "rows": table.num_rows}
         if endpoint.io in ("spark", "jdbc"):
             return self._table(relation, endpoint)
         path, shown = located(self.folder, endpoint.filename)

@@ -276,9 +276,9 @@ def test_options_of_a_spark_run() -> None:
 
 
 def test_bad_directives_are_found_by_check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeProgram, "checked", program(relation("r", "x:number", input={"IO": "sqlite"})))
+    monkeypatch.setattr(FakeProgram, "checked", program(relation("r", "x:number", input={"IO": "sql"})))
     assert main(["check", "p.dl"]) == 1
-    assert capsys.readouterr().err.startswith("error[E511]: `IO=sqlite` is not supported yet\n  --> p.dl:1:1\n")
+    assert capsys.readouterr().err.startswith("error[E511]: `IO=sql` is unknown for .input\n  --> p.dl:1:1\n")
 
 
 def test_loading_the_command_line_loads_no_engine() -> None:

@@ -206,7 +206,10 @@ def test_a_folder_or_damaged_file_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"IO": "sqlite"}, "`IO=sqlite` is not supported yet"),
+        (
+            {"IO": "sqlite", "compress": "true"},
+            "`IO=sqlite` has tables with columns, and no `mode`, `compress` or `format`",
+        ),
         ({"IO": "ftp"}, "`IO=ftp` is unknown for .input"),
         ({"delimeter": ","}, "unknown option `delimeter`"),
         ({"delimiter": ""}, "the delimiter is empty or a line break"),
