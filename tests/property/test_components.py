@@ -7,10 +7,14 @@ that are overridden (and wrong), rules for a relation of the instance around, na
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
+from sempre.analysis import components
+from sempre.diagnostics import SempreError
 from sempre.lang import syntax as s
 from tests.budget import seeds
 from tests.engine import STRATEGIES, compare, database, lists, table_rows, truths
@@ -115,3 +119,53 @@ def test_many_programs_mean_the_same_in_components() -> None:
     for seed in seeds(1_000, 60):
         rng = random.Random(f"components {seed}")
         check_wrapped(random_case(rng), rng, rng.choice(STRATEGIES))
+
+
+def _nothing_is_overridden(monkeypatch: pytest.MonkeyPatch) -> None:
+    fill: Any = components._Making.fill
+
+    def planted(self: components._Making, *args: Any) -> None:
+        fill(self, *args[:-1], frozenset())
+
+    monkeypatch.setattr(components._Making, "fill", planted)
+
+
+def _parameters_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(components, "_bound", lambda component, type_, binding: binding)
+
+
+def _names_belong_to_the_innermost(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = components._Names.full
+
+    def planted(self: components._Names, name: str, space: Callable[[components.Instance], set[str]]) -> str:
+        found = full(self, name, space)
+        return found if found == name else self.instance.prefix + name
+
+    monkeypatch.setattr(components._Names, "full", planted)
+
+
+def _the_second_instance_is_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    prefix = vars(components.Instance)["prefix"].fget
+    monkeypatch.setattr(components.Instance, "prefix", property(lambda self: prefix(self).replace("two.", "one.")))
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _nothing_is_overridden,
+        _parameters_are_dropped,
+        _names_belong_to_the_innermost,
+        _the_second_instance_is_the_first,
+    ],
+)
+def test_a_planted_defect_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for seed in range(30):
+        rng = random.Random(seed)
+        try:
+            check_wrapped(random_case(rng), rng, "recompute")
+        except (AssertionError, SempreError, KeyError):
+            return
+    pytest.fail("no case noticed")
