@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
     "README.md",
     "docs/language.md",
+    "docs/souffle.md",
     "docs/updates.md",
     "docs/modules.md",
     "docs/active.md",
