@@ -89,9 +89,16 @@ def load(*names: str, wait: bool = False) -> None:
             thread.join()
 
 
-def loading_seconds() -> float:
-    """The processor seconds of all loading that has ended, which belong to no work in particular."""
-    return sum(_took.values())
+def loading_seconds(since: float) -> float:
+    """The processor seconds that loading has taken since some moment (of `time.perf_counter`), as far as it has ended.
+
+    They belong to no work in particular.
+    """
+    found = 0.0
+    for name, took in list(_took.items()):
+        began, ended = _when[name]
+        found += took * max(0.0, ended - max(began, since)) / max(ended - began, 1e-9)
+    return found
 
 
 def _start(name: str) -> threading.Thread:
@@ -123,7 +130,8 @@ def _load(name: str) -> None:
     except (ImportError, RuntimeError, OSError):
         return  # a worker without the compiler, or without a place for what it makes
     finally:
-        _took[name], _when[name] = time.thread_time(), (began, time.perf_counter())
+        _when[name] = began, time.perf_counter()
+        _took[name] = time.thread_time()
 
 
 def _load_loops(may_compile: bool) -> None:

@@ -21,12 +21,13 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self._clock = time.perf_counter()
-        self._processor = _processor()
+        self._processor = time.process_time()
 
     @property
     def seconds(self) -> float:
         """The less of the seconds that went by and those that processors have spent on this process."""
-        return min(self.passed, _processor() - self._processor)
+        worked = time.process_time() - self._processor - loading_seconds(self._clock)
+        return min(self.passed, max(worked, 0.0))
 
     @property
     def warm_seconds(self) -> float:
@@ -38,7 +39,3 @@ class Stopwatch:
     def passed(self) -> float:
         """The seconds that went by. To ask for those of processors takes a call of the system."""
         return time.perf_counter() - self._clock
-
-
-def _processor() -> float:
-    return time.process_time() - loading_seconds()

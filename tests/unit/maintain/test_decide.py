@@ -259,7 +259,7 @@ FORTY = ChangeSize(40, 9_999, "delete")
         ("plain", History(1.8, SLOW), TEN, "ranked", "may take as long as a run"),
         ("plain", History(9.0, SLOW), TEN, "ranked", "expected to take 2.000 s"),
         ("plain", History(9.0, SLOW), FORTY, "ranked", "not known"),
-        ("plain", History(4.0, SLOW), FORTY, "recompute", "expected to take 5.66 s"),
+        ("plain", History(4.0, SLOW), FORTY, "ranked", "may take as long as a run"),
         ("plain", History(1.0, SLOW), ChangeSize(10, 9_999, "mixed"), "recompute", "expected to take 2.00 s"),
         ("plain", History(1.0, way="dredc"), ChangeSize(1, 9, "mixed"), "dredc", "1 rows (mixed)"),
         ("plain", History(forgotten=True), ONE, "recompute", "nothing is remembered of it"),
