@@ -41,6 +41,8 @@ class Limits:
     prepare_share: float = 1.0
     # What is known of changes holds for those of less than so many times the rows.
     similar_share: float = 3.0
+    # And may be a guess at those of up to so many times the rows, which can keep one from being tried.
+    guessed_share: float = 16.0
     # An update is given up before, once it has taken this part of its time, if it seems to take longer than a run.
     early_share: float = 0.25
     # A change that is expected to take longer than this share of a run from scratch is not tried. From the lesser share

@@ -129,6 +129,10 @@ class History:
             return (smaller[-1], False) if smaller else (None, False)
         return (min(smaller[-1], larger[0].seconds) if smaller else larger[0].of(rows)), True
 
+    def is_near(self, kind: str, rows: int, share: float) -> bool:
+        """Whether changes of at least about that size are known, so that it can be told from them."""
+        return any(share * cost.rows >= rows for cost in self.costs.get(kind, ()))
+
     def faded(self, kind: str, share: float) -> History:
         """With so much less trust in what is known of a kind of change."""
         costs = tuple(replace(cost, seconds=cost.seconds * share) for cost in self.costs[kind])
