@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         View,
         by_name,
         by_position,
+        functor,
     )
 
 __version__ = "0.2.0"
@@ -57,6 +58,7 @@ __all__ = [
     "__version__",
     "by_name",
     "by_position",
+    "functor",
 ]
 
 

@@ -74,46 +74,10 @@ SYNTAX = (
         "E111", "an atom with two locations", "Keep one `@`.", '`.decl link(@s: symbol, d: symbol) link(@"a", @"b").`'
     ),
     Entry(
-        "E121",
-        "algebraic data types, which are not supported",
-        "Use a record with a column that tells the cases apart.",
-        "`.type Tree = Leaf {} | Node {left: Tree, right: Tree}`",
-    ),
-    Entry(
         "E122",
         "a line of the preprocessor that does not begin a line, or stands in a change script or a question",
         "Write it on a line of its own.",
         "`.decl p(x: number) p(1). #define LIMIT 10`",
-    ),
-    Entry(
-        "E123",
-        "`choice-domain`, which is not supported",
-        "Choose with an aggregate.",
-        "`.decl parent(x: symbol, y: symbol) choice-domain x .output parent`",
-    ),
-    Entry(
-        "E124",
-        "subsumption, which is not supported",
-        "Keep the best value with an aggregate in the head.",
-        "`.decl dist(x: symbol, d: number) dist(x, a) <= dist(x, b) :- b < a.`",
-    ),
-    Entry(
-        "E125",
-        "user-defined functors, which are not supported",
-        "Use the built-in functors.",
-        "`.functor twice(x: number): number`",
-    ),
-    Entry(
-        "E126",
-        "the counter `$` or `autoinc()`, which is not supported",
-        "Give the facts keys of their own.",
-        "`.decl p(x: number) p($).`",
-    ),
-    Entry(
-        "E127",
-        "the functor `range`, which is not supported",
-        "Make a relation that counts.",
-        "`.decl p(x: number) p(x) :- x = range(1, 10). .output p`",
     ),
     Entry(
         "E128",
@@ -132,12 +96,6 @@ SYNTAX = (
         "a semantics that does not exist",
         'Write `"stratified"` or `"active"` behind `.pragma "semantics"`.',
         '`.pragma "semantics" "actve"`',
-    ),
-    Entry(
-        "E131",
-        "`.limitsize`, which is not supported",
-        "Bound the rule itself, as in `p(x + 1) :- p(x), x < 10.`.",
-        "`.decl p(x: number) p(1). .limitsize p(n=10) .output p`",
     ),
     Entry(
         "E132",
@@ -369,9 +327,138 @@ TYPES = (
         "Join types of one kind.",
         "`.type Mixed = number | symbol`",
     ),
+    Entry(
+        "E330",
+        "a branch of an algebraic type that is declared twice",
+        "Give one of them another name.",
+        "`.type A = None {} .type B = None {}`",
+    ),
+    Entry(
+        "E331",
+        "a branch that no algebraic type has",
+        "Use the branch in the hint, or declare it.",
+        "`.type T = Leaf {} .decl p(t: T) .output p p($Leav).`",
+    ),
+    Entry(
+        "E332",
+        "a branch with too many or too few arguments",
+        "Give it those of its declaration.",
+        "`.type T = Leaf {v: number} .decl p(t: T) .output p p($Leaf(1, 2)).`",
+    ),
+    Entry(
+        "E333",
+        "a record, or `nil`, where a value of an algebraic type is wanted",
+        "Write a branch of the type.",
+        "`.type T = Leaf {} .decl p(t: T) .output p p(nil).`",
+    ),
+    Entry(
+        "E334",
+        "a branch with two fields of one name",
+        "Give each field its own name.",
+        "`.type T = Pair {x: number, x: number}`",
+    ),
+)
+
+FUNCTORS_OF_USERS = (
+    Entry(
+        "E125",
+        "a functor that is declared stateful",
+        "Remove `stateful`: the value must depend on the arguments alone.",
+        "`.functor next(): number stateful .decl p(x: number) .output p p(1).`",
+    ),
+    Entry(
+        "E335",
+        "a functor declared twice",
+        "Give one of them another name.",
+        "`.functor f(x: number): number .functor f(): number .decl p(x: number) .output p p(1).`",
+    ),
+    Entry(
+        "E336",
+        "a functor that takes or gives a record",
+        "Give it the fields.",
+        "`.type R = [a: number] .functor f(x: R): number .decl p(x: number) .output p p(1).`",
+    ),
+    Entry(
+        "E337",
+        "a functor that is not declared",
+        "Declare it with `.functor`, or use the name in the hint.",
+        "`.decl p(x: number) .output p p(@f(1)).`",
+    ),
+    Entry(
+        "E338",
+        "a functor with the wrong number of arguments",
+        "Give it those of its declaration.",
+        "`.functor f(x: number): number .decl p(x: number) .output p p(@f()).`",
+    ),
+    Entry(
+        "E339",
+        "a functor without a Python function",
+        "Decorate one with `@sempre.functor` before the database is made, or name its file: `--functors FILE.py`.",
+        "`.functor f(x: number): number`, in a process that has registered no `f`",
+    ),
+    Entry(
+        "E340",
+        "a file of Python functions that cannot be run",
+        "Mend it; the message has the exception.",
+        "`--functors missing.py`",
+    ),
 )
 
 STRATA = (
+    Entry(
+        "E124",
+        "a subsumption between two relations",
+        "Write both sides over one relation.",
+        "`.decl a(x: number) .decl b(x: number) .output b b(x) :- a(x). a(x) <= b(y) :- x < y.`",
+    ),
+    Entry(
+        "E126",
+        "the counter `$` or `autoinc()` where rows cannot have numbers: in recursion, a negation or an aggregate",
+        "Number the facts once they are complete, by a rule of their own.",
+        "`.decl p(x: number, n: number) .output p p(1, 1). p(x, $) :- p(x, _).`",
+    ),
+    Entry(
+        "E131",
+        "a `.limitsize` without its one option",
+        "Write `.limitsize p(n=100)`.",
+        "`.decl p(x: number) .output p p(0). p(x + 1) :- p(x). .limitsize p`",
+    ),
+    Entry(
+        "E160",
+        "a `range` in a negation or an aggregate whose bounds depend on what the rule derives",
+        "Give the numbers a relation of their own.",
+        "`p(n) :- p(x), n = count : { y = range(0, x) }.`, with `p` declared",
+    ),
+    Entry(
+        "E161",
+        "something that active rules do not have: `range`, the counter, `choice-domain`, subsumption, `.limitsize`",
+        "Leave it out, or the semantics.",
+        '`.pragma "semantics" "active" .decl p(x: number) .output p p(x) :- x = range(1, 10).`',
+    ),
+    Entry(
+        "E163",
+        "a subsumption whose body reads a relation",
+        "Compare the columns of the two facts.",
+        "`.decl p(x: number) .output p p(1). p(x) <= p(y) :- x < y, p(y).`",
+    ),
+    Entry(
+        "E164",
+        "a `choice-domain` of something that is no column",
+        "Use a column.",
+        "`.decl p(x: number) choice-domain y .output p p(1).`",
+    ),
+    Entry(
+        "E165",
+        "a relation that should choose its rows in two ways, or in a way that does not go with its declaration",
+        "Give each a relation of its own.",
+        "`.decl p(x: number, y: number) eqrel choice-domain x .output p p(1, 2).`",
+    ),
+    Entry(
+        "E166",
+        "rows that stand for each other by a subsumption, and differ in a record",
+        "Compare one more column, so that one of the two is the better one.",
+        "`p(x, r) <= p(x, s) :- true.`, with records in the second column",
+    ),
     Entry(
         "E401",
         "negation through a cycle; the cycle is shown",
@@ -989,6 +1076,7 @@ SECTIONS = (
     Section("Syntax, and what is not supported", SYNTAX),
     Section("Names, binding and safety", NAMES),
     Section("Types", TYPES),
+    Section("Functors in Python", FUNCTORS_OF_USERS, "[language.md](language.md#functors-in-python) explains them."),
     Section("Strata and aggregates", STRATA),
     Section(
         "Active rules",

@@ -16,7 +16,19 @@ from typing import Any, Protocol
 from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.data import dataclass
 from sempre.maintain.auto import ChosenStrategy
-from sempre.maintain.decide import AUTO, ELASTIC, Choices, Decision, History, decide, strategy_for
+from sempre.maintain.decide import (
+    AUTO,
+    ELASTIC,
+    GUARDED,
+    Choices,
+    Decision,
+    History,
+    calls_python,
+    decide,
+    is_guarded,
+    strategy_for,
+)
+from sempre.maintain.guarded import Guarded
 from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
 from sempre.maintain.recompute import materialize
@@ -385,7 +397,7 @@ class Engine:
             epoch.new.update({name: before.versions[name] for name in stratum.relations})
             return memory, None
         began = time.perf_counter()
-        if not stratum.nonrecursive and not stratum.recursive:
+        if not stratum.nonrecursive and not stratum.recursive and not is_guarded(stratum, self.program):
             outcome = self._explicit_only(epoch, stratum)
             decision = Decision(outcome.versions[stratum.relations[0]].place, self.strategy)
             epoch.new.update(outcome.versions)
@@ -416,6 +428,8 @@ class Engine:
             if decision.note and decision.note not in epoch.notes:
                 epoch.notes.append(decision.note)
             room = places.room(decision.place)
+            if room is not None and (decision.strategy == GUARDED or calls_python(stratum)):
+                room = None
             observer = self._round_observer(stratum, started)
             guard = observer if room is None else places.guard(stratum, epoch, observer, room)
             work = places.at(epoch, decision.place, stratum, guard)
@@ -490,6 +504,8 @@ class Engine:
         if order is not None:
             return Sequence(order)
         name = strategy_for(stratum, self._options(stratum), place)
+        if name == GUARDED:
+            return Guarded()
         return ByIteration(True, self.switch) if name == ELASTIC and self.switch is not None else STRATEGIES[name]
 
     def _order(self, stratum: Stratum) -> Neighbors | None:
@@ -529,7 +545,7 @@ class Engine:
 
     def _shared(self, explicit: Mapping[str, Version], versions: Mapping[str, Version]) -> dict[str, Version]:
         """Explicit facts, as the relation itself where no rule derives into it: one copy serves both."""
-        derived = {rule.relation for rule in self.program.rules}
+        derived = {rule.relation for rule in self.program.rules} | {*self.program.guards}
         return {name: explicit[name] if name in derived else versions[name] for name in explicit}
 
 

@@ -307,6 +307,8 @@ class _Encoder:
                 raise self._fail(f"column `{self._relation.columns[column]}`: {error}") from None
 
         def parts_of(type_: Type, value: Any) -> Iterator[tuple[Type, Any]]:
+            if type_.branches:
+                return self._branch(column, type_, value)
             if not isinstance(value, tuple | list) or len(value) != len(type_.fields):
                 raise self._fail_value(column, value)
             return zip([self._types[name] for _, name in type_.fields], value, strict=True)
@@ -322,7 +324,7 @@ class _Encoder:
             while True:
                 if part is not None and part[0].kind is Kind.RECORD:
                     part = (part[0], read(*part))
-                if part is not None and part[0].kind is Kind.RECORD and part[1] is not None:
+                if part is not None and part[0].kind is Kind.RECORD and (part[1] is not None or part[0].branches):
                     if len(open_records) == DEEPEST_RECORD:
                         name = self._relation.columns[column]
                         raise self._fail(f"column `{name}`: a record of more than {DEEPEST_RECORD:,} in each other")
@@ -340,6 +342,17 @@ class _Encoder:
                 part = next(open_records[-1][0], None)
 
         return encode
+
+    def _branch(self, column: int, type_: Type, value: Any) -> Iterator[tuple[Type, Any]]:
+        """The number of a branch and what it holds, of a tuple that begins with its name."""
+        names = [name for name, _ in type_.branches]
+        if not isinstance(value, tuple | list) or not value or value[0] not in names:
+            raise self._fail_value(column, value)
+        number = names.index(value[0])
+        held = self._types[type_.branches[number][1]]
+        if len(value) != len(held.fields) + 1:
+            raise self._fail_value(column, value)
+        return iter([(self._types["number"], number), (held, tuple(value[1:]) if held.fields else None)])
 
     # ---------------------------------------------------------------------------------------------- arrow
 

@@ -14,7 +14,20 @@ from sempre.kernel import join
 from sempre.kernel.layout import Column, Field, packing
 from sempre.kernel.select import Selection
 from sempre.kernel.trace import RowSet
-from sempre.lang.syntax import Apply, Atom, Float, Nil, Number, Record, String, Term, Unsigned, Variable, Wildcard
+from sempre.lang.syntax import (
+    Apply,
+    Atom,
+    Branch,
+    Float,
+    Nil,
+    Number,
+    Record,
+    String,
+    Term,
+    Unsigned,
+    Variable,
+    Wildcard,
+)
 from sempre.results import Decoder
 
 Encode = Callable[[Relation, int, Any], int]
@@ -78,6 +91,8 @@ def constant(term: Term) -> Any:
         return None
     if isinstance(term, Record):
         return tuple(constant(arg) for arg in term.args)
+    if isinstance(term, Branch):
+        return (term.name, *(constant(arg) for arg in term.args))
     if isinstance(term, Apply) and term.functor == "neg":
         return -constant(term.args[0])
     raise DataError(Diagnostic("E503", "a query may hold only variables and constants", term.span))

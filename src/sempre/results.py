@@ -109,27 +109,46 @@ class Decoder:
 
     def _records(self, column: Column, type_: Type) -> list[Value]:
         """Records as nested tuples, level by level, so that long lists do not exhaust the stack."""
-        table = self._values.records(len(type_.fields))
-        known: dict[int, Value] = {0: None}
+        known: dict[tuple[str, int], Value] = {}
         # Fields of a record have smaller codes within one table only; order by need instead.
-        stack = [int(code) for code in column]
+        stack = [(type_.name, int(code)) for code in column]
         while stack:
-            code = stack[-1]
-            if code in known:
+            place = stack[-1]
+            if place in known:
                 stack.pop()
                 continue
-            parts = [int(table.field(np.array([code]), at)[0]) for at in range(len(type_.fields))]
-            waiting = [
-                part
-                for part, (_, name) in zip(parts, type_.fields, strict=True)
-                if self._types[name] == type_ and part not in known
-            ]
+            if not place[1]:
+                known[place] = None
+                continue
+            parts, lead = self._parts(*place)
+            waiting = [part for part in parts if isinstance(part, _Inner) and part not in known]
             if waiting:
                 stack.extend(waiting)
                 continue
-            known[code] = tuple(
-                known[part] if self._types[name] == type_ else self.python(np.array([part]), self._types[name])[0]
-                for part, (_, name) in zip(parts, type_.fields, strict=True)
-            )
+            known[place] = (*lead, *(known[part] if isinstance(part, _Inner) else part for part in parts))
             stack.pop()
-        return [known[int(code)] for code in column]
+        return [known[type_.name, int(code)] for code in column]
+
+    def _parts(self, name: str, code: int) -> tuple[list[Any], tuple[str, ...]]:
+        """The fields of a record, with the place of each record among them, and what stands before them."""
+        type_ = self._types[name]
+        lead: tuple[str, ...] = ()
+        if type_.branches:
+            number, code = (int(self._values.records(2).field(np.array([code]), at)[0]) for at in (0, 1))
+            lead = (type_.branches[number][0],)
+            type_ = self._types[type_.branches[number][1]]
+        table = self._values.records(len(type_.fields))
+        parts: list[Any] = []
+        for at, (_, inner) in enumerate(type_.fields):
+            column = table.field(np.array([code]), at)
+            wanted = self._types[inner]
+            parts.append(
+                _Inner((inner, int(column[0]))) if wanted.kind is Kind.RECORD else self.python(column, wanted)[0]
+            )
+        return parts, lead
+
+
+class _Inner(tuple[str, int]):
+    """The place of a record inside of another: the name of its type, and its code."""
+
+    __slots__ = ()

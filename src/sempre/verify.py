@@ -8,7 +8,7 @@ from the recomputed facts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -20,6 +20,8 @@ from sempre.active.active_engine import ActiveEngine
 from sempre.analysis.model import Kind, Relation, Stratum
 from sempre.data import dataclass
 from sempre.engine import Engine, standing_work
+from sempre.maintain.decide import is_guarded
+from sempre.maintain.guarded import Guarded
 from sempre.maintain.memory import how_many
 from sempre.maintain.recompute import Recompute
 from sempre.maintain.sequence import Sequence
@@ -117,10 +119,14 @@ def _verify_chains(engine: ActiveEngine, decoder: Decoder) -> Verification:
 
 
 class _Plain(Engine):
-    """An engine that evaluates everything the plain way."""
+    """An engine that evaluates everything the plain way; of choices it prefers those in `prior`."""
+
+    prior: Mapping[str, Version] | None = None
 
     def strategy_of(self, stratum: Stratum, place: str = DRIVER) -> Strategy:
         order = self._order(stratum)
+        if order is None and is_guarded(stratum, self.program):
+            return Guarded(self.prior)
         if order is None:
             return Recompute(walking=False)
         return Sequence(order) if self.backend.for_modules() is None else _Sorted(order)
@@ -186,6 +192,7 @@ class _Comparison:
         again = _Plain(
             engine.program, engine.backend, "recompute", modules=_sorting(engine), deferred=engine.deferred
         )  # fmt: skip
+        again.prior = snapshot.versions
         again.apply({name: version.rows() for name, version in snapshot.explicit.items() if len(version)}, {})
         for name in engine.program.relations:
             self._facts(name, snapshot.versions[name], again.snapshot.versions[name])

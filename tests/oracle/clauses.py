@@ -52,7 +52,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Tuple:
-    """A record: evaluated when its variables are bound, else a pattern that takes a record apart."""
+    """A record: evaluated when its variables are bound, else a pattern that takes a record apart.
+
+    A value of an algebraic type is a tuple that begins with the name of its branch.
+    """
 
     args: tuple[Expr, ...]
 
@@ -100,7 +103,16 @@ class Fold:
     shared: frozenset[str]
 
 
-Literal: TypeAlias = Match | Test | Absent | Fold
+@dataclass(frozen=True)
+class Spread:
+    """`target` is each of the numbers that `range` gives for the bounds in `args`."""
+
+    target: Expr
+    args: tuple[Expr, ...]
+    kind: str
+
+
+Literal: TypeAlias = Match | Test | Absent | Fold | Spread
 
 
 @dataclass(frozen=True)
@@ -120,6 +132,8 @@ class Clauses:
     schema: Schema
     rules: tuple[Clause, ...]
     facts: dict[str, set[tuple[Value, ...]]]
+    dominances: tuple[Clause, ...] = ()  # of pairs: a row, and one that stands for it
+    limits: tuple[tuple[str, int], ...] = ()
 
 
 @lru_cache(maxsize=256)
@@ -139,7 +153,24 @@ def clauses_of(program: s.ParsedProgram) -> Clauses:
                 facts.setdefault(clause.relation, set()).add(tuple(value(arg, {}) for arg in clause.args))
             else:
                 rules += _expand(program, schema, head.atom, rule.body)
-    return Clauses(schema, tuple(rules), facts)
+    limits = tuple(
+        (name, int(item.option("n")))
+        for item in program.items
+        if isinstance(item, s.Directive) and item.kind == "limitsize"
+        for name in item.relations
+    )
+    dominances = tuple(_dominance(schema, item) for item in program.items if isinstance(item, s.Subsumption))
+    return Clauses(schema, tuple(rules), facts, dominances, limits)
+
+
+def _dominance(schema: Schema, item: s.Subsumption) -> Clause:
+    """The pairs of a subsumption; the two atoms of its heads hold."""
+    wide = dataclasses.replace(schema, columns={**schema.columns, "<=": schema.columns[item.lesser.relation] * 2})
+    fresh = itertools.count()
+    lesser, greater = _name_wildcards(item.lesser, fresh), _name_wildcards(item.greater, fresh)
+    (body,) = alternatives(item.body)
+    clause = _clause(wide, s.Atom("<=", (*lesser.args, *greater.args)), [lesser, greater, *body])
+    return dataclasses.replace(clause, relation=item.lesser.relation)
 
 
 def _expand(program: s.ParsedProgram, schema: Schema, head: s.Atom, body: s.Formula) -> Iterator[Clause]:
@@ -309,6 +340,12 @@ class _Lowering:
         if isinstance(part, s.Atom):
             kinds = self.schema.columns[part.relation]
             return [Match(part.relation, tuple(map(self.term, part.args, kinds)))]
+        if isinstance(part, s.Comparison) and part.op == "=":
+            for target, call in ((part.left, part.right), (part.right, part.left)):
+                if isinstance(call, s.Apply) and call.functor == "range":
+                    kind = self.kinds.of(target) or self.kinds.of(call) or "number"
+                    args = tuple(self.term(arg, kind) for arg in call.args)
+                    return [Spread(self.term(target, kind), args, kind)]
         if isinstance(part, s.Comparison):
             kind = self.kinds.of(part.left) or self.kinds.of(part.right) or "number"
             return equations(Test(part.op, self.term(part.left, kind), self.term(part.right, kind)))
@@ -327,6 +364,8 @@ class _Lowering:
                 return Const(None)
             case s.Record(args):
                 return Tuple(tuple(map(self.term, args, self.schema.fields[kind])))
+            case s.Branch(name, args):
+                return Tuple((Const(name), *map(self.term, args, self.schema.branches[name][1])))
             case s.Apply(functor, args):
                 operands = self.kinds.operands(term, kind)
                 run = function(functor, operands[0] if operands else kind)
@@ -342,7 +381,12 @@ class _Lowering:
 
 def equations(test: Test) -> list[Literal]:
     """`[a, b] = [c, d]` as `a = c` and `b = d`, so that either side may bind; other tests as they are."""
-    if test.op == "=" and isinstance(test.left, Tuple) and isinstance(test.right, Tuple):
+    if (
+        test.op == "="
+        and isinstance(test.left, Tuple)
+        and isinstance(test.right, Tuple)
+        and len(test.left.args) == len(test.right.args)
+    ):
         pairs = zip(test.left.args, test.right.args, strict=True)
         return [part for left, right in pairs for part in equations(Test("=", left, right))]
     return [test]
@@ -374,6 +418,8 @@ def variables(node: Literal | Expr) -> set[str]:
             return set(node.shared) | {node.result}
         case Test():
             return variables(node.left) | variables(node.right)
+        case Spread():
+            return variables(node.target).union(*map(variables, node.args))
         case Call() | Tuple() | Match():
             return set().union(*map(variables, node.args))
 
@@ -412,6 +458,9 @@ def _ready(literal: Literal, known: set[str]) -> tuple[Literal, Literal] | None:
             binds = known.union(*(variables(args[i]) for i in first))
             ready = all(variables(args[i]) <= binds for i in late)
             return (literal, Match(relation, args, key, first + late)) if ready else None
+        case Spread(target, args, _):
+            bounds = set().union(*map(variables, args))
+            return (literal, literal) if bounds <= known and is_pattern(target, known) else None
         case Test(op, left, right):
             if variables(literal) <= known:
                 return literal, literal

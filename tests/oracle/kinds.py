@@ -26,6 +26,7 @@ class Schema:
     types: dict[str, s.TypeDecl]
     inline: frozenset[str]
     equivalences: frozenset[str]
+    branches: dict[str, tuple[str, tuple[str, ...]]]  # of algebraic types: the type, and the kinds of the fields
 
     def resolve(self, name: str) -> str:
         return _resolve(self.types, name)
@@ -42,7 +43,13 @@ def schema_of(program: s.ParsedProgram) -> Schema:
     columns = {r.name: tuple(_resolve(types, a.type_name) for a in r.attributes) for r in relations}
     inline = frozenset(r.name for r in relations if "inline" in r.qualifiers)
     equivalences = frozenset(r.name for r in relations if "eqrel" in r.qualifiers)
-    return Schema(columns, fields, types, inline, equivalences)
+    branches = {
+        branch: (name, tuple(_resolve(types, part.type_name) for part in parts))
+        for name, item in types.items()
+        if isinstance(item.definition, s.AlgebraicType)
+        for branch, parts in item.definition.branches
+    }
+    return Schema(columns, fields, types, inline, equivalences, branches)
 
 
 def _resolve(types: dict[str, s.TypeDecl], name: str) -> str:
@@ -54,7 +61,7 @@ def _resolve(types: dict[str, s.TypeDecl], name: str) -> str:
             return _resolve(types, base)
         case s.Union(members):
             return _resolve(types, members[0])
-        case s.RecordType():
+        case s.RecordType() | s.AlgebraicType():
             return name
     raise OracleError(f"type {name} is not evaluated here")
 
@@ -71,6 +78,8 @@ class Kinds:
         match term:
             case s.Variable(name):
                 return self.variables.get(name)
+            case s.Branch(name, _):
+                return self.schema.branches[name][0]
             case s.Unsigned():
                 return "unsigned"
             case s.Float():
@@ -110,6 +119,9 @@ class Kinds:
             case s.Record(args) if kind in self.schema.fields:
                 for arg, field in zip(args, self.schema.fields[kind], strict=True):
                     self.expect(arg, field)
+            case s.Branch(name, args):
+                for arg, field in zip(args, self.schema.branches[name][1], strict=True):
+                    self.expect(arg, field)
             case s.Apply(functor, args) if functor in POLYMORPHIC:
                 for arg in args:
                     self.expect(arg, kind)
@@ -142,7 +154,7 @@ class Kinds:
                         self.expect(arg, kind)
                 for arg in args:
                     self.learn_term(arg)
-            case s.Record(args):
+            case s.Record(args) | s.Branch(_, args):
                 for arg in args:
                     self.learn_term(arg)
             case s.Cast(inner, _):

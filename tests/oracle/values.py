@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 Value: TypeAlias = Any  # int | float | str | None | tuple of the same; Any, because functors are typed by kind
@@ -37,7 +37,7 @@ MASK = 2**64 - 1
 _BITWISE = frozenset({"band", "bor", "bxor", "bnot"})
 _SHIFTS = frozenset({"bshl", "bshr", "bshru"})
 _LOGICAL = frozenset({"land", "lor", "lxor", "lnot"})
-POLYMORPHIC = frozenset({"+", "-", "*", "/", "%", "^", "neg", "min", "max"}) | _BITWISE | _SHIFTS | _LOGICAL
+POLYMORPHIC = frozenset({"range", "+", "-", "*", "/", "%", "^", "neg", "min", "max"}) | _BITWISE | _SHIFTS | _LOGICAL
 SIGNATURES: dict[str, tuple[tuple[str | None, ...], str]] = {  # None: any kind
     "cat": (("symbol",), "symbol"),  # the last kind repeats
     "strlen": (("symbol",), "number"),
@@ -251,6 +251,18 @@ _COMPARE: dict[str, Callable[[Value, Value], bool]] = {
     "match": lambda pattern, text: re.fullmatch(pattern, text) is not None,
     "contains": lambda part, text: part in text,
 }
+
+
+def spread(bounds: list[Value], kind: str) -> Iterator[Value]:
+    """The numbers of `range`: from the first bound on, by steps, as long as they are before the second."""
+    first, end = bounds[:2]
+    step = bounds[2] if len(bounds) > 2 else 1 if first <= end or kind == "unsigned" else -1
+    if step == 0 and first != end:
+        yield first
+    at = first
+    while (step > 0 and at < end) or (step < 0 and at > end):
+        yield at
+        at = canonical(at + step)
 
 
 def same(left: Value, right: Value) -> bool:

@@ -26,7 +26,7 @@ LAYERS = (  # top first; names in one row are independent of each other
     "analysis",
     "lang sizes",
     "kernel diagnostics catalog unsplit",
-    "limits",
+    "limits python_functions",
     "data",
 )
 RANK = {name: depth for depth, row in enumerate(LAYERS) for name in row.split()}

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sempre.analysis.functor_signatures import OPPOSITE
+from sempre.analysis.lifting import RANGE
 from sempre.diagnostics import Diagnostic, Span
 from sempre.lang.syntax import (
     Aggregate,
+    Apply,
     Atom,
+    Branch,
     Comparison,
     Conjunction,
+    Counter,
     Disjunction,
     Formula,
     Negation,
@@ -94,11 +98,14 @@ def _negate(body: Formula, span: Span) -> list[Alternative]:
 def _is_plain(literal: Formula) -> bool:
     """Whether a literal is a comparison that is defined for all values, so that its opposite is its negation.
 
-    A record may be a pattern, and `min` over nothing has no value: those keep their negation.
+    A record may be a pattern, `min` over nothing has no value, and `range` has many: those keep their negation.
     """
     if not isinstance(literal, Comparison):
         return False
-    return not any(isinstance(node, Aggregate | Record) for node in descend(literal))
+    return not any(
+        isinstance(node, Aggregate | Record | Branch | Counter) or (isinstance(node, Apply) and node.functor == RANGE)
+        for node in descend(literal)
+    )
 
 
 def opposite(literal: Formula) -> Comparison:

@@ -15,7 +15,19 @@ from sempre.analysis.naming import shown
 from sempre.analysis.scopes import Names, aggregates_of, clause_scope, deep_names, direct_names
 from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic
-from sempre.lang.syntax import Aggregate, Atom, Cast, Comparison, Formula, Negation, Record, Term, Truth, Variable
+from sempre.lang.syntax import (
+    Aggregate,
+    Atom,
+    Branch,
+    Cast,
+    Comparison,
+    Formula,
+    Negation,
+    Record,
+    Term,
+    Truth,
+    Variable,
+)
 from sempre.lang.walk import descend, direct_aggregates, direct_variables, variables
 
 
@@ -58,9 +70,9 @@ def _bind_equality(literal: Comparison, names: set[str], scope: Names, patterns:
         if not is_evaluable(value, names, scope):
             continue
         inner = strip_casts(pattern)
-        if isinstance(inner, Record):
+        if isinstance(inner, Record | Branch):
             patterns.add(id(inner))
-        if isinstance(inner, Record | Variable):
+        if isinstance(inner, Record | Branch | Variable):
             names |= pattern_names(inner)
             return True
     return False
@@ -77,7 +89,7 @@ def pattern_names(term: Term) -> Names:
     inner = strip_casts(term)
     if isinstance(inner, Variable):
         return frozenset({inner.name})
-    if isinstance(inner, Record):
+    if isinstance(inner, Record | Branch):
         return frozenset(name for arg in inner.args for name in pattern_names(arg))
     return frozenset()
 

@@ -9,9 +9,11 @@ from sempre.analysis.clauses import make_clauses
 from sempre.analysis.components import expand_components
 from sempre.analysis.draft import Draft
 from sempre.analysis.facts import take_plain_facts
+from sempre.analysis.guards import check_guards_in_cycles, declare_guards, take_guards
 from sempre.analysis.head_aggregates import check_monotone, resolve_head_aggregates
 from sempre.analysis.hints import check_plans
 from sempre.analysis.inlining import choose_inlined
+from sempre.analysis.lifting import lift_program
 from sempre.analysis.model import CheckedProgram
 from sempre.analysis.names import check_names, resolve_locations
 from sempre.analysis.ndlog import ignore_ndlog
@@ -19,8 +21,9 @@ from sempre.analysis.normalize import normalize
 from sempre.analysis.on_demand import check_demand
 from sempre.analysis.relations import resolve_relations, resolve_types
 from sempre.analysis.strata import check_strata, stratify
-from sempre.analysis.support import check_deletions, check_semantics, refuse_unsupported
+from sempre.analysis.support import check_cycles, check_deletions, check_semantics
 from sempre.analysis.type_inference import check_types
+from sempre.analysis.user_functors import check_functors
 from sempre.analysis.warnings import warn
 from sempre.diagnostics import ProgramError
 from sempre.lang.syntax import ParsedProgram, Pragma
@@ -40,9 +43,11 @@ PASSES: tuple[Pass, ...] = (
     resolve_types,
     resolve_relations,
     take_plain_facts,
-    refuse_unsupported,
+    declare_guards,
+    check_functors,
     check_semantics,
     check_deletions,
+    check_cycles,
     check_names,
     resolve_locations,
     resolve_head_aggregates,
@@ -55,6 +60,8 @@ PASSES: tuple[Pass, ...] = (
     check_binding,
     normalize,
     check_monotone,
+    take_guards,
+    check_guards_in_cycles,
     warn,
     stop_on_errors,
     stratify,
@@ -70,6 +77,7 @@ def check(program: ParsedProgram, sources: dict[str, str], semantics: str | None
     if problems:
         raise ProgramError(problems, sources)
     program, notes = ignore_ndlog(program)
+    program = lift_program(program)
     pragmas = {item.key: item.value for item in program.items if isinstance(item, Pragma)}
     draft = Draft(program, semantics or pragmas.get("semantics", "stratified"), sources).report(notes)
     for pass_ in PASSES:
@@ -84,4 +92,5 @@ def check(program: ParsedProgram, sources: dict[str, str], semantics: str | None
         warnings=draft.diagnostics,
         sources=sources,
         semantics=draft.semantics,
+        guards=draft.guards,
     )

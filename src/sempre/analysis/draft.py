@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from sempre.analysis.model import Fact, NormalRule, Relation, Stratum
+from sempre.analysis.model import Fact, Guard, NormalRule, Relation, Stratum
 from sempre.analysis.type_table import TypeTable
 from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic
@@ -54,6 +54,7 @@ class Draft:
     typings: Mapping[int, Typing] = field(default_factory=dict)
     plain: tuple[tuple[int, Fact], ...] = ()
     open: tuple[tuple[int, Rule], ...] = ()
+    guards: Mapping[str, Guard] = field(default_factory=dict)
     facts: tuple[Fact, ...] = ()
     rules: tuple[NormalRule, ...] = ()
     strata: tuple[Stratum, ...] = ()

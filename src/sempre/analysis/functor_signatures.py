@@ -34,6 +34,8 @@ class Functor:
         """The number of arguments, in words."""
         if self.least == self.most:
             return f"{self.least} argument{'s' if self.least != 1 else ''}"
+        if self.most < ANY_NUMBER:
+            return f"{self.least} to {self.most} arguments"
         return f"at least {self.least} arguments"
 
 
@@ -58,6 +60,7 @@ FUNCTORS: dict[str, Functor] = {
     "neg": _same(1, frozenset({Kind.NUMBER, Kind.FLOAT})),
     "bnot": _same(1, INTEGRAL),
     "lnot": _same(1, INTEGRAL),
+    "range": _same(2, NUMERIC, 3),  # gives each number between its bounds; never part of another term, see `lifting`
     "max": _same(2, SCALAR, ANY_NUMBER),
     "min": _same(2, SCALAR, ANY_NUMBER),
     "cat": Functor(2, ANY_NUMBER, parameters=(_SYMBOL,), result=Kind.SYMBOL),

@@ -19,6 +19,7 @@ from sempre.diagnostics import Diagnostic
 from sempre.lang.syntax import (
     Aggregate,
     Atom,
+    Branch,
     Comparison,
     Float,
     Formula,
@@ -147,7 +148,7 @@ class _Inliner:
                 names = {name: term for name, term in names.items() if name not in own}
             renamed = map_children(node, lambda part: rename(part, names))
             # What a record does, match or build, is found out for each place it stands at: no two share one.
-            return replace(renamed) if isinstance(node, Record) else renamed
+            return replace(renamed) if isinstance(node, Record | Branch) else renamed
 
         # The tests mention the atom's own variables on their left, which must not be renamed.
         renamed = [replace(test, right=rename(test.right, names)) for test in tests]

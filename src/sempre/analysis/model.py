@@ -37,12 +37,15 @@ class Kind(Enum):
 class Type:
     """A resolved type. `name` is the declared name, `base` what it is a subtype of, if it is one.
 
-    `fields` has (name, type name) for records.
+    `fields` has (name, type name) for records. An algebraic type has `branches`: the name of each, and the record type
+    of what it holds. A value of it is a record of two fields, the number of its branch and that record (nil for a
+    branch without fields).
     """
 
     name: str
     kind: Kind
     fields: tuple[tuple[str, str], ...] = ()
+    branches: tuple[tuple[str, str], ...] = ()
     base: str = field(default="", compare=False)
 
 
@@ -212,6 +215,36 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """Which of the rows that are derived stay.
+
+    `keys`: for the same values in the columns of a key there is one row, which stays as long as it can. `dominance` has
+    rules that derive pairs: a row, and one that stands for it. With a `limit`, recursion ends once there are so many
+    rows. A relation that is `numbered` gets a number of its own for each row, in its last column; `numbered` is how far
+    numbers are apart, and the first of them.
+    """
+
+    keys: tuple[tuple[int, ...], ...] = ()
+    dominance: tuple[NormalRule, ...] = ()
+    limit: int | None = None
+    numbered: tuple[int, int] | None = None
+
+    @property
+    def has_history(self) -> bool:
+        """Whether the rows depend on those that were there before."""
+        return bool(self.keys) or self.numbered is not None
+
+    @property
+    def what(self) -> str:
+        """What it is, in the words of the language."""
+        if self.keys:
+            return "choice-domain"
+        if self.numbered is not None:
+            return "autoinc()"
+        return "subsumption" if self.dominance else ".limitsize"
+
+
+@dataclass(frozen=True, slots=True)
 class Stratum:
     """One strongly connected component: its relations and the rules that derive into them.
 
@@ -228,8 +261,8 @@ class Stratum:
 class CheckedProgram:
     """A program without errors. Strata are in evaluation order and cover every relation once.
 
-    `deferred` has rules, by their relations, that a rewrite took out of the strata: they are evaluated when their
-    relation is read.
+    `guards` has, by their names, the relations that do not keep all of their rows. `deferred` has rules, by their
+    relations, that a rewrite took out of the strata: they are evaluated when their relation is read.
     """
 
     relations: dict[str, Relation]
@@ -242,3 +275,4 @@ class CheckedProgram:
     sources: dict[str, str]
     semantics: str = "stratified"
     deferred: Mapping[str, NormalRule] = field(default_factory=dict)
+    guards: Mapping[str, Guard] = field(default_factory=dict)

@@ -104,9 +104,6 @@ def _call_problems(call: Apply, draft: Draft) -> Iterator[Diagnostic]:
         message = f"`{call.functor}` takes {functor.takes()}, not {len(call.args)}"
         hint = _aggregate_hint(call) if call.functor in AGGREGATES else ""
         yield Diagnostic("E211", message, call.span, hint=hint)
-    elif call.functor == "range":
-        hint = "Make a relation that counts: `n(0). n(i + 1) :- n(i), i < 9.`."
-        yield Diagnostic("E127", "the functor `range` is not supported", call.span, hint=hint)
     elif call.functor in draft.relations:
         hint = f"Write `{call.functor}(...)` as a literal of its own and join by a variable."
         yield Diagnostic("E210", f"`{call.functor}` is a relation, not a functor", call.span, hint=hint)

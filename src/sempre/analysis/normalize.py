@@ -29,6 +29,7 @@ from sempre.analysis.model import (
 )
 from sempre.analysis.scopes import Names, clause_scope, deep_names, direct_names
 from sempre.analysis.type_inference import Typing, infer
+from sempre.analysis.type_table import TypeTable
 from sempre.data import dataclass
 from sempre.diagnostics import Span
 from sempre.lang.printer import to_text
@@ -36,8 +37,10 @@ from sempre.lang.syntax import (
     Aggregate,
     Apply,
     Atom,
+    Branch,
     Cast,
     Comparison,
+    Counter,
     Float,
     Formula,
     HeadAggregate,
@@ -48,8 +51,13 @@ from sempre.lang.syntax import (
     String,
     Term,
     Unsigned,
+    UserCall,
     Variable,
 )
+from sempre.python_functions import spelled
+
+# What a branch without fields holds.
+_NIL = Const(None, Kind.RECORD)
 
 
 def normalize(draft: Draft) -> Draft:
@@ -60,7 +68,7 @@ def normalize(draft: Draft) -> Draft:
         if clause.rule in draft.faulty:
             continue
         typing = draft.typings.get(id(clause)) or infer(clause, draft.relations, draft.types)
-        result = _Normalizer(typing).clause(clause, len(rules))
+        result = _Normalizer(typing, draft.types).clause(clause, len(rules))
         if isinstance(result, Fact):
             facts.append((clause.rule, result))
         else:
@@ -82,8 +90,9 @@ class _Scope:
 class _Normalizer:
     """Writes one clause; hands out fresh variables and remembers the kind of each."""
 
-    def __init__(self, typing: Typing) -> None:
+    def __init__(self, typing: Typing, types: TypeTable) -> None:
         self.typing = typing
+        self.types = types
         self.kinds: dict[str, Kind] = {}
         self.records: dict[str, str] = {}
         self.taken: set[str] = set()
@@ -184,7 +193,7 @@ class _Normalizer:
     def equate(self, pairs: list[tuple[Var, Term]], scope: _Scope) -> None:
         """Each variable, bound by now, equals its term; a record is taken apart."""
         for variable, term in pairs:
-            if isinstance(term, Record):
+            if isinstance(term, Record | Branch):
                 self.unpack(variable, term, scope)
             elif isinstance(term, Aggregate):
                 self.fold(variable, term, scope)
@@ -192,17 +201,33 @@ class _Normalizer:
                 kind = self.typing.kind(term)
                 scope.literals.append(Compare("=", variable, self.expr(term, scope), kind, term.span))
 
-    def unpack(self, variable: Var, record: Record, scope: _Scope) -> None:
+    def unpack(self, variable: Var, record: Record | Branch, scope: _Scope) -> None:
         later: list[tuple[Var, Term]] = []
+        if isinstance(record, Branch):
+            variable = self.branch(variable, record, scope)
+            if not record.args:
+                return
         fields = tuple(self.argument(term, scope, later) for term in record.args)
         scope.literals.append(Unpack(variable, fields, record.span))
         self.equate(later, scope)
+
+    def branch(self, variable: Var, branch: Branch, scope: _Scope) -> Var:
+        """`variable` is of the branch; a variable for the record that it holds, which is nil without fields."""
+        type_name, number = self.types.branches[branch.name]
+        tag = Const(number, Kind.NUMBER)
+        if not branch.args:
+            scope.literals.append(Unpack(variable, (tag, _NIL), branch.span))
+            return variable
+        self.counter += 1
+        held = self.named(f"#{self.counter}", Kind.RECORD, self.types.types[type_name].branches[number][1])
+        scope.literals.append(Unpack(variable, (tag, held), branch.span))
+        return held
 
     def comparison(self, literal: Comparison, scope: _Scope) -> None:
         left, right = strip_casts(literal.left), strip_casts(literal.right)
         if literal.op == "=":
             for pattern, value in ((left, right), (right, left)):
-                if isinstance(pattern, Record) and id(pattern) in scope.patterns:
+                if isinstance(pattern, Record | Branch) and id(pattern) in scope.patterns:
                     self.unpack(self.as_variable(value, scope), pattern, scope)
                     return
                 if isinstance(pattern, Variable) and isinstance(value, Aggregate):
@@ -269,6 +294,19 @@ class _Normalizer:
                 return self.expr(inner, scope)
             case Record(args):
                 return Call("record", tuple(self.expr(arg, scope) for arg in args), Kind.RECORD, Kind.RECORD, term.span)
+            case Branch(name, args):
+                fields = tuple(self.expr(arg, scope) for arg in args)
+                held = Call("record", fields, Kind.RECORD, Kind.RECORD, term.span) if fields else _NIL
+                tag = Const(self.types.branches[name][1], Kind.NUMBER)
+                return Call("record", (tag, held), Kind.RECORD, Kind.RECORD, term.span)
+            case Counter():
+                return Call("autoinc", (), Kind.NUMBER, Kind.NUMBER, term.span)
+            case UserCall(name, args):
+                declared = self.types.functors[name]
+                kinds = [self.types.types[parameter.type_name].kind.value for parameter in declared.parameters]
+                result = self.types.types[declared.result].kind
+                parts = tuple(self.expr(arg, scope) for arg in args)
+                return Call(spelled(name, kinds, result.value), parts, result, Kind.NUMBER, term.span)
             case Apply():
                 return self.call(term, scope)
             case Aggregate():

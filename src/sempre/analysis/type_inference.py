@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from sempre.analysis.algebraic import no_record, unknown_branch, wrong_fields
 from sempre.analysis.alternatives import literals_of
 from sempre.analysis.draft import Clause, Draft
 from sempre.analysis.functor_signatures import AGGREGABLE, AGGREGATE_RESULT, COMPARABLE, FUNCTORS, LIST_ELEMENT
@@ -25,8 +26,10 @@ from sempre.lang.syntax import (
     Aggregate,
     Apply,
     Atom,
+    Branch,
     Cast,
     Comparison,
+    Counter,
     Float,
     Formula,
     HeadAggregate,
@@ -39,6 +42,7 @@ from sempre.lang.syntax import (
     Term,
     Truth,
     Unsigned,
+    UserCall,
     Variable,
 )
 
@@ -98,6 +102,7 @@ class _Inference:
         self.classes = Classes()
         self.diagnostics: list[Diagnostic] = []
         self.record_terms: list[Record | Apply] = []
+        self.nil_terms: list[Nil] = []
         self.number_terms: list[Number | Unsigned | Float] = []
         self.sources: dict[str, list[tuple[str, Span]]] = {}
         self.sinks: list[tuple[Variable, str, str]] = []
@@ -168,11 +173,18 @@ class _Inference:
                 self.says(term, Kind.SYMBOL)
             case Nil():
                 self.says(term, Kind.RECORD)
+                self.nil_terms.append(term)
+            case Counter():
+                self.says(term, Kind.NUMBER)
             case Record(args):
                 self.says(term, Kind.RECORD)
                 self.record_terms.append(term)
                 for arg in args:
                     self.term(arg)
+            case Branch():
+                self.branch(term)
+            case UserCall():
+                self.user_call(term)
             case Apply():
                 self.call(term)
             case Cast(inner, type_name):
@@ -181,6 +193,34 @@ class _Inference:
                 self.aggregate(term)
             case _:
                 pass
+
+    def branch(self, branch: Branch) -> None:
+        """Read `$name(args)`: the name says which type it is of, and which types its arguments have."""
+        self.says(branch, Kind.RECORD)
+        for arg in branch.args:
+            self.term(arg)
+        if branch.name not in self.types.branches:
+            self.diagnostics.append(unknown_branch(branch, self.types.branches))
+            return
+        type_name, number = self.types.branches[branch.name]
+        self.require(branch, Sort(frozenset({Kind.RECORD}), type_name), f"branch `${branch.name}`")
+        fields = self.types.types[self.types.types[type_name].branches[number][1]].fields
+        if len(fields) != len(branch.args):
+            self.diagnostics.append(wrong_fields(branch, type_name, fields))
+            return
+        for arg, (field, inner) in zip(branch.args, fields, strict=True):
+            if inner in self.types.types:
+                self.require_type(arg, inner, f"field `{field}` of `${branch.name}`")
+
+    def user_call(self, call: UserCall) -> None:
+        """Read `@name(args)`, whose types are declared."""
+        declared = self.types.functors[call.name]
+        for arg, parameter in zip(call.args, declared.parameters, strict=True):
+            self.term(arg)
+            if parameter.type_name in self.types.types:
+                self.require_type(arg, parameter.type_name, f"`@{call.name}`")
+        if declared.result in self.types.types:
+            self.says(call, self.types.types[declared.result].kind)
 
     def call(self, call: Apply) -> None:
         functor = FUNCTORS[call.functor]
@@ -265,6 +305,11 @@ class _Inference:
                     self.list_element(term)
                 else:
                     self.record_fields(term)
+        self.diagnostics += [
+            no_record(nil, name)
+            for nil in self.nil_terms
+            if (name := self.classes.sort(id(nil)).record) and self.types.types[name].branches
+        ]
         for term in waiting:
             if isinstance(term, Apply) and self.diagnostics:
                 continue
@@ -279,8 +324,9 @@ class _Inference:
         """Give the element that a list functor takes or gives the type that the list says."""
         name = self.record_of(call)
         assert name is not None
-        fields = self.types.types[name].fields
-        if len(fields) != 2 or self.types.record_root(fields[1][1]) != name:
+        type_ = self.types.types[name]
+        fields = type_.fields
+        if type_.branches or len(fields) != 2 or self.types.record_root(fields[1][1]) != name:
             message = f"`{call.functor}` needs a list, and `{name}` is none"
             hint = f"A list is a record of an element and the rest: `.type {name} = [item: symbol, rest: {name}]`."
             self.diagnostics.append(Diagnostic("E307", message, call.args[0].span, hint=hint))
@@ -293,6 +339,9 @@ class _Inference:
     def record_fields(self, term: Record) -> None:
         name = self.classes.sort(id(term)).record
         assert name is not None
+        if self.types.types[name].branches:
+            self.diagnostics.append(no_record(term, name))
+            return
         fields = self.types.types[name].fields
         if len(fields) != len(term.args):
             message = f"record `{name}` has {counted(len(fields), 'field')}, not {len(term.args)}"

@@ -5,22 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 
+from sempre.analysis.algebraic import branch_types, resolve_branches
 from sempre.analysis.model import Kind, Type
 from sempre.analysis.naming import nearest
 from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic, Span
-from sempre.lang.syntax import AlgebraicType, ParsedProgram, RecordType, Subtype, TypeDecl, Union
+from sempre.lang.syntax import (
+    AlgebraicType,
+    Attribute,
+    FunctorDecl,
+    ParsedProgram,
+    RecordType,
+    Subtype,
+    TypeDecl,
+    Union,
+)
 
 BASE_TYPES = {kind.value: Type(kind.value, kind) for kind in Kind if kind is not Kind.RECORD}
 
 
 @dataclass(frozen=True, slots=True)
 class TypeTable:
-    """Resolved types by name, with the declaration each came from; `broken` ones have been reported."""
+    """Resolved types by name, with the declaration each came from; `broken` ones have been reported.
+
+    `branches` has, for each branch of an algebraic type, that type and the number of the branch in it. `functors` are
+    those that the user declares.
+    """
 
     types: dict[str, Type] = field(default_factory=lambda: dict(BASE_TYPES))
     declared: dict[str, TypeDecl] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
+    branches: dict[str, tuple[str, int]] = field(default_factory=dict)
+    functors: dict[str, FunctorDecl] = field(default_factory=dict)
 
     def members(self, name: str) -> tuple[str, ...]:
         """The members of a union; empty for any other type."""
@@ -80,7 +96,10 @@ def build_type_table(program: ParsedProgram) -> tuple[TypeTable, list[Diagnostic
         diagnostics += _resolve(name, declared, types, ())
     diagnostics += _field_problems(declared, types)
     sound = {name: decl for name, decl in declared.items() if name in types}
-    return TypeTable(types, sound, frozenset(declared) - frozenset(sound)), diagnostics
+    branches, clashes = resolve_branches(sound.values())
+    broken = frozenset(declared) - frozenset(sound)
+    functors = {item.name: item for item in program.items if isinstance(item, FunctorDecl)}
+    return TypeTable(types, sound, broken, branches, functors), diagnostics + clashes
 
 
 def _resolve(
@@ -99,7 +118,7 @@ def _resolve(
         types[name] = Type(name, Kind.RECORD, fields)
         return []
     if isinstance(decl.definition, AlgebraicType):
-        types[name] = Type(name, Kind.RECORD)
+        types |= branch_types(name, decl.definition)
         return []
     parts = (decl.definition.base,) if isinstance(decl.definition, Subtype) else decl.definition.members
     diagnostics = [problem for part in parts for problem in _resolve(part, declared, types, (*path, name))]
@@ -126,18 +145,26 @@ def unknown_type(name: str, span: Span, known: Iterable[str]) -> Diagnostic:
 def _join(decl: TypeDecl, known: list[Type], types: dict[str, Type]) -> list[Diagnostic]:
     """Add a subtype or a union of the resolved types `known`."""
     first = known[0]
-    if any((type_.kind, type_.fields) != (first.kind, first.fields) for type_ in known):
+    if any((type_.kind, type_.fields, type_.branches) != (first.kind, first.fields, first.branches) for type_ in known):
         kinds = ", ".join(f"`{type_.name}` ({type_.kind.value})" for type_ in known)
         hint = "All members of a union are stored alike; different records cannot be joined."
         return [Diagnostic("E313", f"union `{decl.name}` mixes {kinds}", decl.span, hint=hint)]
     base = first.name if isinstance(decl.definition, Subtype) else ""
-    types[decl.name] = Type(decl.name, first.kind, first.fields, base)
+    types[decl.name] = Type(decl.name, first.kind, first.fields, first.branches, base)
     return []
 
 
 def _field_problems(declared: dict[str, TypeDecl], types: dict[str, Type]) -> Iterator[Diagnostic]:
     for decl in declared.values():
-        if isinstance(decl.definition, RecordType):
-            for attribute in decl.definition.fields:
-                if attribute.type_name not in types and attribute.type_name not in declared:
-                    yield unknown_type(attribute.type_name, attribute.span, [*types, *declared])
+        for attribute in _fields(decl):
+            if attribute.type_name not in types and attribute.type_name not in declared:
+                yield unknown_type(attribute.type_name, attribute.span, [*types, *declared])
+
+
+def _fields(decl: TypeDecl) -> Iterator[Attribute]:
+    """The fields of a record type, or of the branches of an algebraic one."""
+    if isinstance(decl.definition, RecordType):
+        yield from decl.definition.fields
+    elif isinstance(decl.definition, AlgebraicType):
+        for _, fields in decl.definition.branches:
+            yield from fields

@@ -23,6 +23,7 @@ from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View
 from sempre.ingest import by_name, by_position
 from sempre.modules.protocol import ModuleFacts, ModuleState, RuleModule, Trusted
+from sempre.python_functions import functor
 
 __all__ = [
     "ChangeSet",
@@ -39,5 +40,6 @@ __all__ = [
     "View",
     "by_name",
     "by_position",
+    "functor",
     "peak_rss",
 ]

@@ -16,6 +16,8 @@ from sempre.api.intake import Encoded, IncomingRows, Intake, unknown
 from sempre.api.options import (
     Options,
     check_active,
+    check_functions,
+    check_guards,
     check_stratified,
     check_switch,
     cluster_of,
@@ -61,6 +63,8 @@ class Epochs:
         self._options = options
         is_active = program.checked.semantics == "active"
         parts = modularize(program.evaluated, usable_modules(options, is_active))
+        check_guards(parts.program, options.place)
+        check_functions(parts.program, options.place)
         checked = parts.program
         self._backend = LocalBackend(checked, options.threads, options.limits)
         self._decoder = Decoder(self._backend.values, checked.types)

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sempre.analysis.model import CheckedProgram
+from sempre.analysis.model import CheckedProgram, Fact, NormalRule
 from sempre.backends.local import LocalBackend
 from sempre.data import dataclass
-from sempre.diagnostics import BackendError, StateError
+from sempre.diagnostics import BackendError, Diagnostic, ProgramError, StateError
 from sempre.engine import Progress
 from sempre.limits import DEFAULTS, Limits
 from sempre.maintain.decide import ELASTIC
@@ -20,6 +20,8 @@ from sempre.modules.choice import ModuleChoice, Wanted, chosen_modules
 from sempre.modules.find import Modular
 from sempre.places import Places
 from sempre.plan.backend import sealed
+from sempre.plan.ops import functions_of
+from sempre.python_functions import REGISTERED
 from sempre.sizes import parse_size
 
 if TYPE_CHECKING:
@@ -111,6 +113,29 @@ def check_stratified(cycles: int | None, memory: str | int | None, spark: Any) -
             "Leave it out; with a session, it is how much may be evaluated in this process instead of on the cluster."
         )
         raise StateError("`memory` has no effect without a Spark session", hint=hint)
+
+
+def check_guards(program: CheckedProgram, place: str) -> None:
+    """Refuse places where relations cannot choose which rows they keep."""
+    if program.guards and place in ("workers", "cluster"):
+        name, guard = next(iter(program.guards.items()))
+        hint = 'Use `place="auto"`: then these relations are in the driver, and others where they fit.'
+        raise BackendError(f"`{name}` ({guard.what}) cannot be evaluated on the {place}", hint=hint)
+
+
+def check_functions(program: CheckedProgram, place: str) -> None:
+    """Refuse functors that no Python function is registered for, or one that takes other arguments."""
+    computed = (fact for fact in program.facts if fact.text)  # facts of literals call nothing
+    calling: tuple[NormalRule | Fact, ...] = (*program.rules, *computed)
+    for rule in calling:
+        for name in sorted(functions_of(rule)):
+            if name not in REGISTERED:
+                hint = "Decorate a function with `@sempre.functor` before, or name its file: `--functors FILE.py`."
+                message = f"no Python function is registered for the functor `@{name}`"
+                raise ProgramError([Diagnostic("E339", message, rule.span, hint=hint)], program.sources)
+            if place in ("workers", "cluster"):
+                hint = 'Use `place="auto"`: then these rules run in the driver, and others where they fit.'
+                raise BackendError(f"the functor `@{name}` is Python, and cannot run on the {place}", hint=hint)
 
 
 def check_active(strategy: str, place: str, cycles: int | None) -> None:

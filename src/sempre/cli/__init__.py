@@ -89,6 +89,11 @@ def _guarded(argv: Sequence[str] | None) -> int:
 
 def _dispatch(argv: list[str]) -> int:
     options = parse(argv)
+    if getattr(options, "functors", ()):
+        from sempre.cli.program_file import load_functions
+
+        for path in options.functors:
+            load_functions(path)
     match options.command:
         case "run":
             from sempre.cli.run_command import run
@@ -98,6 +103,10 @@ def _dispatch(argv: list[str]) -> int:
             from sempre.cli.check_command import check
 
             return check(options)
+        case "format":
+            from sempre.cli.format_command import format_files
+
+            return format_files(options)
         case "network":
             from sempre.cli.network_command import network
 

@@ -19,7 +19,7 @@ SWITCH_HELP = "elastic: give an update up after this share of the last run from 
 # The commands on stores that evaluate something, or read relations that may be large.
 PLACED_COMMANDS = ("init", "apply", "refresh", "query", "explain", "whatif", "verify", "migrate")
 STORE_COMMANDS = (*PLACED_COMMANDS, "history", "vacuum")
-COMMANDS = ("run", "check", *STORE_COMMANDS, "network", "help")
+COMMANDS = ("run", "check", "format", *STORE_COMMANDS, "network", "help")
 
 OVERVIEW = """\
 sempre keeps the consequences of Datalog rules up to date.
@@ -27,6 +27,7 @@ sempre keeps the consequences of Datalog rules up to date.
   sempre run PROGRAM.dl -F FACTS -D OUT    evaluate: R.facts in, R.csv out
   sempre run PROGRAM.dl -D -               the same, printed
   sempre check PROGRAM.dl                  errors, warnings and strata; -v: plans
+  sempre format PROGRAM.dl                 in one form, with its comments
   sempre init STORE PROGRAM.dl -F FACTS    keep facts and results in a directory
   sempre apply STORE CHANGES...            bring them up to date
   sempre refresh STORE                     bring them to what their sources have now
@@ -83,6 +84,11 @@ def _version() -> str:
 
 
 def _parser(command: str) -> _Parser:
+    if command == "format":
+        parser = _Parser(prog="sempre format", allow_abbrev=False, description="Write programs in one form, in place.")
+        parser.add_argument("files", metavar="PROGRAM.dl", type=Path, nargs="+", help="programs; - is standard input")
+        parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if something would")
+        return parser
     if command == "check":
         parser = _Parser(prog="sempre check", allow_abbrev=False, description="Report what is wrong with a program.")
         parser.add_argument("program", metavar="PROGRAM.dl", type=Path)
@@ -149,6 +155,7 @@ def _store_parser(command: str) -> _Parser:
         where("--workers", metavar="N", type=_positive, help=WORKERS_HELP)
         where("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")
         _add_session(where)
+    add_functors(add)
     if command in ("init", "apply", "refresh", "whatif", "verify", "migrate"):
         add("--strategy", choices=STRATEGY_NAMES, default="auto")
         add("--switch", metavar="SHARE|never", type=_share, help=SWITCH_HELP)
@@ -171,6 +178,11 @@ def _add_explain(add: Callable[..., object]) -> None:
     add("--json", action="store_true", help="print the document that the other forms are made of")
     add("--dot", action="store_true", help="print a graph for Graphviz")
     add("--html", metavar="FILE", type=Path, help="write a page that holds all it needs")
+
+
+def add_functors(add: Callable[..., object]) -> None:
+    add("--functors", metavar="FILE.py", type=Path, action="append", default=[],
+        help="Python with functions decorated by `@sempre.functor`, for `.functor` declarations")  # fmt: skip
 
 
 def _share(text: str) -> float | str:
@@ -243,6 +255,7 @@ def _run_parser() -> _Parser:
     expert("--magic", action="store_true", help="derive only facts that can matter to the outputs")
     expert("--semantics", choices=("stratified", "active"))
     expert("--cycles", metavar="N", type=_positive, help="how many cycles active rules may take (default: 10000)")
+    add_functors(expert)
     expert("-j", "--threads", "--jobs", metavar="N", dest="threads", type=jobs)
     expert("-m", "--magic-transform", metavar="RELATIONS", help=argparse.SUPPRESS)
     expert("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")

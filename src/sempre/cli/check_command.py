@@ -76,5 +76,7 @@ def _stratum_line(checked: CheckedProgram, stratum: Stratum) -> str:
         marks.append("recursive")
     relations = [checked.relations[name] for name in stratum.relations]
     marks += [word for word in ("input", "output") if any(getattr(relation, f"{word}s") for relation in relations)]
+    kept = [checked.guards[name].what for name in stratum.relations if name in checked.guards]
+    marks += [f"evaluated again at every change: {what}" for what in dict.fromkeys(kept)]
     tail = f"  ({', '.join(marks)})" if marks else ""
     return f"stratum {stratum.index}: {', '.join(stratum.relations)}{tail}"

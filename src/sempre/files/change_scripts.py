@@ -201,11 +201,16 @@ def _constant(term: syntax.Term, type_: Type, types: Mapping[str, Type]) -> Valu
             return real
         case syntax.String(value=text) if kind is Kind.SYMBOL:
             return text
-        case syntax.Nil() if kind is Kind.RECORD:
+        case syntax.Nil() if kind is Kind.RECORD and not type_.branches:
             return None
-        case syntax.Record(args=args) if kind is Kind.RECORD and len(args) == len(type_.fields):
+        case syntax.Record(args=args) if kind is Kind.RECORD and not type_.branches and len(args) == len(type_.fields):
             fields = zip(args, type_.fields, strict=True)
             return tuple(_constant(arg, types[name], types) for arg, (_, name) in fields)
+        case syntax.Branch(name=name, args=args) if name in (names := [branch for branch, _ in type_.branches]):
+            held = types[type_.branches[names.index(name)][1]]
+            if len(args) == len(held.fields):
+                fields = zip(args, held.fields, strict=True)
+                return (name, *(_constant(arg, types[inner], types) for arg, (_, inner) in fields))
     message = f"expected a constant of type `{type_.name}`"
     hint = 'Write symbols in quotes, as "a".' if kind is Kind.SYMBOL else ""
     raise _BadTerm("E503", message, term.span, hint)

@@ -242,6 +242,8 @@ def _json_value(value: Any, type_: Type, types: Mapping[str, Type]) -> object:
 def _json_record(value: Any, type_: Type, types: Mapping[str, Type]) -> Value:
     if type_.kind is not Kind.RECORD:
         return _json_scalar(value, type_.kind)
+    if type_.branches:
+        return _json_branch(value, type_, types)
     if value is None:
         return None
     if isinstance(value, dict):
@@ -249,6 +251,17 @@ def _json_record(value: Any, type_: Type, types: Mapping[str, Type]) -> Value:
     if not isinstance(value, list) or len(value) != len(type_.fields):
         raise ValueError(f"not a record of type `{type_.name}`: {json.dumps(value)}")
     return tuple(_json_record(part, types[name], types) for part, (_, name) in zip(value, type_.fields, strict=True))
+
+
+def _json_branch(value: Any, type_: Type, types: Mapping[str, Type]) -> Value:
+    """A branch as JSON has it: a list that begins with its name."""
+    names = [name for name, _ in type_.branches]
+    if isinstance(value, list) and value and value[0] in names:
+        fields = types[type_.branches[names.index(value[0])][1]].fields
+        if len(value) == len(fields) + 1:
+            parts = zip(value[1:], fields, strict=True)
+            return (value[0], *(_json_record(part, types[inner], types) for part, (_, inner) in parts))
+    raise ValueError(f"not a value of type `{type_.name}`: {json.dumps(value)}")
 
 
 def _json_scalar(value: Any, kind: Kind) -> int | float | str:

@@ -6,7 +6,7 @@ exactly for equal records. Work is done once per different record, columns at a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -117,20 +117,55 @@ def _outlines(values: Values, codes: Column, type_: Type, types: Types) -> dict[
         fresh = np.array([code for code in unique.tolist() if code and (name, code) not in found], np.int64)
         if not fresh.size:
             continue
-        fields = types[name].fields
-        table = values.records(len(fields))
-        parts: list[list[Any]] = []
-        for at, (_, inner) in enumerate(fields):
-            column = table.field(fresh, at)
-            if types[inner].kind is Kind.RECORD:
-                todo.setdefault(inner, []).append(column)
-            parts.append(_parts(values, column, types[inner]))
-        rows = zip(*parts, strict=True) if parts else [()] * fresh.size
+        if types[name].branches:
+            found |= _branches(values, fresh, types[name], types, todo)
+            continue
+        rows = _rows(values, fresh, types[name].fields, types, todo)
         found |= {(name, code): _outline(row) for code, row in zip(fresh.tolist(), rows, strict=True)}
     return found
 
 
-def _parts(values: Values, column: Column, type_: Type) -> list[Any]:
+def _rows(
+    values: Values,
+    codes: Column,
+    fields: tuple[tuple[str, str], ...],
+    types: Types,
+    todo: dict[str, list[Column]],
+    in_branch: bool = False,
+) -> Iterable[tuple[Any, ...]]:
+    """The fields of records as they stand in texts; what is inside of them is left to do."""
+    table = values.records(len(fields))
+    parts: list[list[Any]] = []
+    for at, (_, inner) in enumerate(fields):
+        column = table.field(codes, at)
+        if types[inner].kind is Kind.RECORD:
+            todo.setdefault(inner, []).append(column)
+        parts.append(_parts(values, column, types[inner], in_branch))
+    return zip(*parts, strict=True) if parts else [()] * codes.size
+
+
+def _branches(
+    values: Values, codes: Column, type_: Type, types: Types, todo: dict[str, list[Column]]
+) -> dict[tuple[str, int], _Outline]:
+    """The values of an algebraic type, each backwards."""
+    found: dict[tuple[str, int], _Outline] = {}
+    pairs = values.records(2)
+    numbers, held = pairs.field(codes, 0), pairs.field(codes, 1)
+    for number, (branch, inner) in enumerate(type_.branches):
+        mine = numbers == number
+        fields = types[inner].fields
+        own = codes[mine].tolist()
+        if not fields:
+            found |= {(type_.name, code): [f"${branch}"] for code in own}
+        elif own:
+            rows = _rows(values, held[mine], fields, types, todo, in_branch=True)
+            found |= {
+                (type_.name, code): _outline(row, f"${branch}(", ")") for code, row in zip(own, rows, strict=True)
+            }
+    return found
+
+
+def _parts(values: Values, column: Column, type_: Type, in_branch: bool = False) -> list[Any]:
     """The fields as they stand in texts: a text, or the place of a record."""
     if type_.kind is Kind.RECORD:
         return [(type_.name, code) for code in column.tolist()]
@@ -141,12 +176,12 @@ def _parts(values: Values, column: Column, type_: Type) -> list[Any]:
         plain = floats_of(column).tolist()
     else:
         plain = (column.view(np.uint64) if type_.kind is Kind.UNSIGNED else column).tolist()
-    return [format_scalar(value, type_.kind) for value in plain]
+    return [format_scalar(value, type_.kind, in_branch) for value in plain]
 
 
-def _outline(parts: tuple[str | tuple[str, int], ...]) -> _Outline:
+def _outline(parts: tuple[str | tuple[str, int], ...], opening: str = "[", closing: str = "]") -> _Outline:
     """Backwards: the last piece first."""
-    pieces: _Outline = ["]"]
+    pieces: _Outline = [closing]
     for at in range(len(parts) - 1, -1, -1):
         pieces += [parts[at], ", "]
-    return [*pieces[: -1 if parts else None], "["]
+    return [*pieces[: -1 if parts else None], opening]

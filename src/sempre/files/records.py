@@ -1,7 +1,8 @@
-"""Records as text: `[1, [abc, nil]]`, read and printed by the record's declared type.
+"""Records as text: `[1, [abc, nil]]`, read and printed by the record's declared type; `$Cons(1, $Nil)` likewise.
 
-A value is a Python tuple, or None for `nil`. A symbol inside a record is written bare; one that would be misread so (it
-has a comma, a bracket, a quote, a line break, or blanks at its ends, or is empty) is written as a quoted string.
+A value is a Python tuple, or None for `nil`. That of an algebraic type is a tuple that begins with the branch's name. A
+symbol inside a record is written bare; one that would be misread so (it has a comma, a bracket, a quote, a line break,
+or blanks at its ends, or is empty; in a branch also a parenthesis) is written as a quoted string.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from sempre.analysis.model import Kind, Type
+from sempre.data import dataclass
 from sempre.files.columns import RANGES
 
 Value: TypeAlias = "int | float | str | tuple[Value, ...] | None"
 
 _BLANKS = re.compile(r"\s*")
 _BARE = re.compile(r"[^,\[\]]*")
+_BARE_IN_BRANCH = re.compile(r"[^,\[\]()]*")
+_BRANCH = re.compile(r"\$\s*([A-Za-z_?][A-Za-z0-9_?.]*)\s*(\()?")
+_PARENTHESES = re.compile(r"[()]")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _NEEDS_QUOTES = re.compile(r'[,\[\]"\\\n\r\t]|^\s|\s$|^$')
@@ -35,37 +40,89 @@ class RecordError(ValueError):
 
 def parse_record(text: str, type_: Type, types: Mapping[str, Type]) -> Value:
     """The value that `text` spells; raises `RecordError`."""
-    value: Value = read_record(text, type_, types, lambda _, parts: tuple(parts))
+    value: Value = read_record(text, type_, types, _python_value)
     return value
+
+
+def _python_value(type_: Type, parts: list[Any]) -> Value:
+    if type_.branches:
+        return (type_.branches[parts[0]][0], *(parts[1] or ()))
+    return tuple(parts)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A record, or what a branch holds, that is not complete yet. `around` has the branch's type and number."""
+
+    type: Type
+    parts: list[Any]
+    around: tuple[Type, int] | None = None
+
+    @property
+    def closing(self) -> str:
+        return ")" if self.around else "]"
 
 
 def read_record(text: str, type_: Type, types: Mapping[str, Type], build: Callable[[Type, list[Any]], Any]) -> Any:
     """What `build` makes of the record that `text` spells, innermost records first; None for `nil`.
 
-    Raises `RecordError`. Lists may be of any length: nothing here recurs.
+    For a branch, `build` gets what it holds as a record, and then the branch's number with that. Raises `RecordError`.
+    Lists may be of any length: nothing here recurs.
     """
-    outer: list[tuple[Type, list[Any]]] = []  # records that are not complete yet
+    outer: list[_Open] = []
     wanted, at = type_, _skip(text, 0)
     while True:
-        if wanted.kind is Kind.RECORD and _opens(text, at, wanted):
-            outer.append((wanted, []))
-            at += 1
+        if wanted.branches:
+            begun, at, value = _branch(text, at, wanted, types, build)
+        elif wanted.kind is Kind.RECORD and _opens(text, at, wanted):
+            begun, at, value = _Open(wanted, []), at + 1, None
         else:
-            value, at = (None, at + 3) if wanted.kind is Kind.RECORD else _read_scalar(text, at, wanted)
+            inside = bool(outer) and outer[-1].around is not None
+            begun = None
+            value, at = (None, at + 3) if wanted.kind is Kind.RECORD else _read_scalar(text, at, wanted, inside)
+        if begun:
+            outer.append(begun)
+        elif not outer:
+            return _ended(text, at, value)
+        else:
+            outer[-1].parts.append(value)
+        while len(outer[-1].parts) == len(outer[-1].type.fields):
+            done = outer.pop()
+            at = _expect(text, at, done.closing, done.type)
+            value = build(done.type, done.parts)
+            if done.around:
+                value = build(done.around[0], [done.around[1], value])
             if not outer:
                 return _ended(text, at, value)
-            outer[-1][1].append(value)
-        while len(outer[-1][1]) == len(outer[-1][0].fields):
-            record, parts = outer.pop()
-            at = _expect(text, at, "]", record)
-            value = build(record, parts)
-            if not outer:
-                return _ended(text, at, value)
-            outer[-1][1].append(value)
-        record, parts = outer[-1]
-        if parts:
-            at = _expect(text, at, ",", record)
-        wanted, at = types[record.fields[len(parts)][1]], _skip(text, at)
+            outer[-1].parts.append(value)
+        top = outer[-1]
+        if top.parts:
+            at = _expect(text, at, ",", top.type)
+        wanted, at = types[top.type.fields[len(top.parts)][1]], _skip(text, at)
+
+
+def _branch(
+    text: str, at: int, type_: Type, types: Mapping[str, Type], build: Callable[[Type, list[Any]], Any]
+) -> tuple[_Open | None, int, Any]:
+    """The branch that begins at `at`: its record, still open, or its value if it has no fields."""
+    match = _BRANCH.match(text, at)
+    if match is None:
+        raise RecordError(f"expected `$` and a branch of type `{type_.name}`", at)
+    names = [name for name, _ in type_.branches]
+    if match[1] not in names:
+        raise RecordError(f"type `{type_.name}` has no branch `${match[1]}`", at)
+    number = names.index(match[1])
+    held = types[type_.branches[number][1]]
+    if held.fields:
+        if not match[2]:
+            raise RecordError(f"expected `(`: branch `${match[1]}` has {len(held.fields)} fields", match.end())
+        return _Open(held, [], (type_, number)), match.end(), None
+    end = match.end()
+    if match[2]:
+        end = _expect(text, end, ")", held)
+    else:
+        end = match.end(1)
+    return None, end, build(type_, [number, None])
 
 
 def _opens(text: str, at: int, type_: Type) -> bool:
@@ -96,6 +153,8 @@ def format_record(value: Value, type_: Type, types: Mapping[str, Type]) -> str:
         part, wanted = item
         if wanted.kind is not Kind.RECORD:
             pieces.append(format_scalar(part, wanted.kind))
+        elif wanted.branches:
+            todo += _branch_pieces(part, wanted, types)
         elif part is None:
             pieces.append("nil")
         elif not isinstance(part, tuple | list) or len(part) != len(wanted.fields):
@@ -109,11 +168,31 @@ def format_record(value: Value, type_: Type, types: Mapping[str, Type]) -> str:
     return "".join(pieces)
 
 
-def format_scalar(value: Value, kind: Kind) -> str:
-    """The text of a number or a symbol inside of a record."""
+def _branch_pieces(value: Value, type_: Type, types: Mapping[str, Type]) -> list[str | tuple[Value, Type]]:
+    """The pieces of a branch, the last first."""
+    names = [name for name, _ in type_.branches]
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int):  # as normal rules have it
+        value = (names[value[0]], *(value[1] or ()))  # type: ignore[misc]  # a record or nil
+    if not isinstance(value, tuple | list) or not value or value[0] not in names:
+        raise ValueError(f"not a value of type `{type_.name}`: {value!r}")
+    fields = types[type_.branches[names.index(value[0])][1]].fields
+    if len(value) != len(fields) + 1:
+        raise ValueError(f"not a value of type `{type_.name}`: {value!r}")
+    if not fields:
+        return [f"${value[0]}"]
+    pieces: list[str | tuple[Value, Type]] = [")"]
+    for at in range(len(fields) - 1, -1, -1):
+        inner, part = types[fields[at][1]], value[at + 1]
+        piece = (part, inner) if inner.kind is Kind.RECORD else format_scalar(part, inner.kind, in_branch=True)
+        pieces += [piece, ", " if at else f"${value[0]}("]
+    return pieces
+
+
+def format_scalar(value: Value, kind: Kind, in_branch: bool = False) -> str:
+    """The text of a number or a symbol inside of a record, or directly inside of a branch."""
     if kind is Kind.SYMBOL:
         text = str(value)
-        if not _NEEDS_QUOTES.search(text):
+        if not _NEEDS_QUOTES.search(text) and not (in_branch and _PARENTHESES.search(text)):
             return text
         return '"' + "".join(_UNESCAPES.get(char, char) for char in text) + '"'
     if kind is Kind.FLOAT:
@@ -129,16 +208,17 @@ def _skip(text: str, at: int) -> int:
 def _expect(text: str, at: int, mark: str, type_: Type) -> int:
     at = _skip(text, at)
     if not text.startswith(mark, at):
-        raise RecordError(f"expected `{mark}`: a record of type `{type_.name}` has {len(type_.fields)} fields", at)
+        what = f"branch `${type_.name.split('#')[1]}`" if "#" in type_.name else f"a record of type `{type_.name}`"
+        raise RecordError(f"expected `{mark}`: {what} has {len(type_.fields)} fields", at)
     return at + 1
 
 
-def _read_scalar(text: str, at: int, type_: Type) -> tuple[Value, int]:
+def _read_scalar(text: str, at: int, type_: Type, in_branch: bool = False) -> tuple[Value, int]:
     quoted = _QUOTED.match(text, at) if type_.kind is Kind.SYMBOL else None
     if quoted:
         body = _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), quoted[1])
         return body, quoted.end()
-    bare = _BARE.match(text, at)
+    bare = (_BARE_IN_BRANCH if in_branch else _BARE).match(text, at)
     end = bare.end() if bare else at
     word = text[at:end].strip()
     if type_.kind is Kind.SYMBOL:

@@ -189,11 +189,18 @@ def _split_outside_brackets(line: str, delimiter: str) -> list[str]:
     """Split at the delimiters that are not inside a record."""
     pieces: list[str] = []
     for piece in line.split(delimiter):
-        if pieces and pieces[-1].startswith("[") and pieces[-1].count("[") > pieces[-1].count("]"):
+        if pieces and _is_open(pieces[-1]):
             pieces[-1] += delimiter + piece
         else:
             pieces.append(piece)
     return pieces
+
+
+def _is_open(piece: str) -> bool:
+    """Whether a record or a branch begins here and does not end here."""
+    if piece.startswith("["):
+        return piece.count("[") > piece.count("]")
+    return piece.startswith("$") and piece.count("(") > piece.count(")")
 
 
 def _quoted_rows(data: bytes, layout: TextFormat, first: int) -> Iterator[Row]:

@@ -395,6 +395,10 @@ def call(values: Values, op: str, operand: str, args: Columns, size: int) -> Col
     """The result of `op` on columns of `size` rows; `operand` names the kind of the arguments."""
     if op == "record":
         return values.records(len(args)).encode(args, size)
+    if op.startswith("@"):
+        from sempre.kernel.calling import call_python
+
+        return call_python(values, op, args, size)
     if op in _CONVERTERS:
         target = _CONVERTERS[op]
         return args[0] if operand == target else _CONVERSIONS[operand, target](values, args[0])

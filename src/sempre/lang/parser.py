@@ -16,6 +16,7 @@ from sempre.lang.lexer import DIRECTIVES, Token, tokenize, tokenize_source
 from sempre.lang.preprocessor import PLAIN, Prepared, Preprocessing, preprocess
 from sempre.lang.syntax import (
     Atom,
+    Branch,
     ChangeStatement,
     Float,
     Formula,
@@ -251,7 +252,7 @@ class ChangeParser(Parser):
         fact = self.atom()
         for argument in fact.args:
             if not is_constant(argument):
-                hint = "Write the fact out: numbers, strings, `nil` and records of those."
+                hint = "Write the fact out: numbers, strings, `nil`, and records and branches of those."
                 raise self.fail("E191", "a change takes constants only", argument.span, hint)
         self.expect(".")
         return ChangeStatement(insert, fact, self.since(start))
@@ -259,7 +260,7 @@ class ChangeParser(Parser):
 
 def is_constant(term: Term) -> bool:
     """Whether a term is a literal, or a record of such."""
-    if isinstance(term, Record):
+    if isinstance(term, Record | Branch):
         return all(is_constant(argument) for argument in term.args)
     return isinstance(term, Number | Unsigned | Float | String | Nil)
 

@@ -24,13 +24,14 @@ from sempre.data import dataclass
 from sempre.limits import DEFAULTS, Limits
 from sempre.modules.spec import Module
 from sempre.plan.backend import CLUSTER, DRIVER, WORKERS
-from sempre.plan.ops import relations_of
+from sempre.plan.ops import functions_of, relations_of
 from sempre.rewrites.successors import shown
 
 # A column in the kernel: eight bytes, sorted in about three orders.
 VALUE_BYTES = 24
 
 AUTO, RECOMPUTE, RANKED, COUNTERS, GROUPS, SORTED = "auto", "recompute", "ranked", "dredc", "dred", "seq"
+GUARDED = "guarded"
 SEARCH = "bf"
 ELASTIC = "elastic"
 MODULAR = f"{COUNTERS} with modules"
@@ -257,9 +258,21 @@ def strategy_for(stratum: Stratum, options: Choices, place: str = DRIVER) -> str
     """
     if any(module.order is not None for module in options.modules):
         return SORTED
+    if is_guarded(stratum, options.program):
+        return GUARDED
     aggregates = any(options.program.relations[name].aggregate is not None for name in stratum.relations)
     chosen = COUNTERS if options.strategy == AUTO and place != DRIVER else options.strategy
     return GROUPS if aggregates and chosen != RECOMPUTE else chosen
+
+
+def is_guarded(stratum: Stratum, program: CheckedProgram) -> bool:
+    """Whether a relation of the stratum does not keep all rows: then it is evaluated again, in the driver."""
+    return any(name in program.guards for name in stratum.relations)
+
+
+def calls_python(stratum: Stratum) -> bool:
+    """Whether a rule of the stratum calls a Python function, which this process alone has."""
+    return any(functions_of(rule) for rule in (*stratum.nonrecursive, *stratum.recursive))
 
 
 def _small_change(stratum: Stratum, sizes: StratumSizes, options: Choices) -> ChangeSize | None:
@@ -331,6 +344,8 @@ def _joined(*reasons: str) -> str:
 
 def _place(stratum: Stratum, sizes: StratumSizes, options: Choices, home: str | None, outgrown: str) -> tuple[str, str]:
     """Where a stratum should run, given how large what it reads is, and where it is now; and why, if that is far."""
+    if options.place != DRIVER and (is_guarded(stratum, options.program) or calls_python(stratum)):
+        return DRIVER, ""
     if options.place is not None:
         return options.place, ""
     names, needed = shown(stratum.relations), needed_bytes(options.program, stratum, sizes.rows)

@@ -27,6 +27,7 @@ class Plans:
         self._backend = backend
         self._program = program
         self._strata = {name: frozenset(stratum.relations) for stratum in program.strata for name in stratum.relations}
+        self._strata |= {f"{name}#under": self._strata[name] for name in program.guards if name in self._strata}
         self._entries: dict[tuple[int, Pivot | None], _Entry] = {}
         self.orders = Orders()
         for name, relation in program.relations.items():

@@ -61,6 +61,8 @@ def partition(program: CheckedProgram, wanted: Wanted | ModuleChoice = "auto") -
     found: dict[int, tuple[Module, ...]] = {}
     closed: set[str] = set()
     for stratum in program.strata:
+        if any(name in program.guards for name in stratum.relations):
+            continue  # not all that follows is kept, so nothing is closed at once
         sequence = sequence_module(program, stratum)
         modules = _modules(program, stratum, kinds, closed) if sequence is None else (sequence,)
         modules = (*kinds.own.get(stratum.index, ()), *modules)

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Kind, Relation
-from sempre.diagnostics import DataError, Diagnostic
+from sempre.diagnostics import DataError, Diagnostic, ProgramError
 from sempre.files import Epoch
 from sempre.files.columns import table_of
-from sempre.files.records import format_record, parse_record
+from sempre.files.records import format_record, read_record
 from sempre.kernel.functors import Fault
 from sempre.network import python_functors
 from sempre.network.fragment import check_fragment, is_recursive
@@ -22,6 +22,9 @@ from sempre.network.node_tables import Row
 from sempre.network.proofs import ProofNode
 from sempre.network.psn import MOST_DERIVATIONS, CountingNode
 from sempre.network.simulate import DEFAULT_LIMIT, Burst, Network
+from sempre.plan.ops import functions_of
+from sempre.rewrites.guarding import with_guards
+from sempre.rewrites.ranges import with_ranges
 
 ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 
@@ -33,6 +36,7 @@ def make_network(
 
     `limit` is the number of messages after which a run is given up; `most` the derivations that a counting node keeps.
     """
+    refuse_what_is_central(checked)
     local = localize(checked)
     chosen = "proofs" if algorithm == "auto" else algorithm
     check_fragment(local, chosen)
@@ -45,6 +49,15 @@ def _factory(local: LocalProgram, algorithm: str, most: int) -> Callable[[Addres
         return lambda address: ProofNode(program, address)
     annotated = algorithm == "sets" or (algorithm == "sn" and is_recursive(local))
     return lambda address: CountingNode(program, address, annotated, algorithm == "sn", most)
+
+
+def refuse_what_is_central(checked: CheckedProgram) -> None:
+    """Nodes evaluate rules as they stand; what is evaluated by relations of its own is not."""
+    calls = any(functions_of(rule) for rule in checked.rules)
+    if calls or checked.guards or with_guards(with_ranges(checked)) is not checked:
+        hint = "Evaluate the program centrally, with `sempre run`."
+        message = "nodes have no `range`, counter, `choice-domain`, subsumption, `.limitsize` or Python functors"
+        raise ProgramError([Diagnostic("E161", message, hint=hint)], checked.sources)
 
 
 def _locations(local: LocalProgram) -> dict[str, int]:
@@ -86,13 +99,16 @@ def _constant(expr: Expr) -> Any:
 
 
 def rows_of(checked: CheckedProgram, name: str, table: pa.Table) -> list[Row]:
-    """The rows of a table as tuples; records, which are text in tables, as nested tuples."""
+    """The rows of a table as tuples; records, which are text in tables, as nested tuples.
+
+    A value of an algebraic type is the number of its branch, and a record with what it holds, as in normal rules.
+    """
     relation = checked.relations[name]
     columns: list[list[Any]] = []
     for at, type_ in enumerate(relation.types):
         values = table.column(at).to_pylist()
         if type_.kind is Kind.RECORD:
-            values = [parse_record(text, type_, checked.types) for text in values]
+            values = [read_record(text, type_, checked.types, lambda _, parts: tuple(parts)) for text in values]
         elif type_.kind is Kind.FLOAT:
             values = [python_functors.canonical(value) for value in values]
         columns.append(values)

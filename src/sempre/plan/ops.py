@@ -20,8 +20,23 @@ from dataclasses import replace
 from enum import Enum
 from typing import TypeAlias
 
-from sempre.analysis.model import Compare, Const, Expr, Fold, Kind, Literal, Match, NormalRule, Not, Unpack, Var
+from sempre.analysis.model import (
+    Call,
+    Compare,
+    Const,
+    Expr,
+    Fact,
+    Fold,
+    Kind,
+    Literal,
+    Match,
+    NormalRule,
+    Not,
+    Unpack,
+    Var,
+)
 from sempre.data import dataclass
+from sempre.python_functions import name_of
 
 Order = tuple[int, ...]
 
@@ -280,3 +295,23 @@ def relations_of(body: tuple[Literal, ...]) -> set[str]:
         elif isinstance(literal, Not | Fold):
             found |= relations_of(literal.body)
     return found
+
+
+def functions_of(rule: NormalRule | Fact) -> frozenset[str]:
+    """The Python functions that a rule calls, in its head or anywhere in its body; or a fact."""
+    found: set[str] = set()
+    waiting: list[object] = [*rule.args, *(() if isinstance(rule, Fact) else rule.body)]
+    while waiting:
+        match waiting.pop():
+            case Call(op, args):
+                found |= {name for name in (name_of(op),) if name}
+                waiting += args
+            case Compare(_, left, right):
+                waiting += (left, right)
+            case Not(body):
+                waiting += body
+            case Fold(_, _, expr, body):
+                waiting += (expr, *body)
+            case _:
+                pass
+    return frozenset(found)

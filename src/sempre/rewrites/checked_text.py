@@ -27,6 +27,7 @@ from sempre.analysis.model import (
 from sempre.analysis.naming import shown
 from sempre.lang import syntax
 from sempre.lang.printer import item_text
+from sempre.python_functions import name_of
 
 Relations = Mapping[str, Relation]
 
@@ -103,6 +104,8 @@ def _term(expr: Expr) -> syntax.Term:
             return _constant(expr)
         case Call("record", args):
             return syntax.Record(tuple(map(_term, args)))
+        case Call(op, args) if name := name_of(op):
+            return syntax.UserCall(name, tuple(map(_term, args)))
         case Call(op, args):
             return syntax.Apply(op, tuple(map(_term, args)))
 

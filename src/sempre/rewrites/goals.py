@@ -20,9 +20,17 @@ def for_outputs(program: CheckedProgram, magic: bool = False) -> CheckedProgram:
     on_demand = frozenset(
         name
         for name, relation in program.relations.items()
-        if (is_magic or {"magic", "demand"} & relation.qualifiers) and "no_magic" not in relation.qualifiers
+        if name not in kept_whole(program)
+        and (is_magic or {"magic", "demand"} & relation.qualifiers)
+        and "no_magic" not in relation.qualifiers
     )
     return demanded(program, Goal(whole, on_demand))
+
+
+def kept_whole(program: CheckedProgram) -> frozenset[str]:
+    """The relations with guards and those that recur with them: with fewer rows derived, others would stay."""
+    strata = (stratum.relations for stratum in program.strata)
+    return frozenset(name for names in strata if any(name in program.guards for name in names) for name in names)
 
 
 def asks_for_magic(program: CheckedProgram) -> bool:
@@ -38,4 +46,6 @@ def for_question(program: CheckedProgram, relation: str, pattern: Pattern) -> Ch
     """
     if not pattern:
         return demanded(program, Goal(frozenset((relation,)), frozenset()))
-    return demanded(program, Goal(frozenset(), frozenset(program.relations), {relation: (pattern,)}))
+    return demanded(
+        program, Goal(frozenset(), frozenset(program.relations) - kept_whole(program), {relation: (pattern,)})
+    )

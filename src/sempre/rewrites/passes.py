@@ -11,12 +11,16 @@ from collections.abc import Callable, Collection
 from sempre.analysis.model import CheckedProgram
 from sempre.rewrites.demand import with_demand
 from sempre.rewrites.equivalences import close_equivalences
+from sempre.rewrites.guarding import with_guards
+from sempre.rewrites.ranges import with_ranges
 from sempre.rewrites.successors import with_neighbors
 
 Rewrite = Callable[[CheckedProgram], CheckedProgram]
 
 REWRITES: tuple[Rewrite, ...] = (
     with_demand,
+    with_guards,
+    with_ranges,
     close_equivalences,
     with_neighbors,
 )

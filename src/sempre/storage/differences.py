@@ -57,7 +57,9 @@ def _records_text(program: CheckedProgram, relation: Relation) -> str:
     names = [type_.name for type_ in relation.types]
     for name in names:
         names += (
-            [inner for _, inner in program.types[name].fields if inner not in names] if name in program.types else []
+            [inner for _, inner in (*program.types[name].fields, *program.types[name].branches) if inner not in names]
+            if name in program.types
+            else []
         )
     records = [program.types[name] for name in dict.fromkeys(names) if name in program.types]
     shown = [f"{t.name} = [{', '.join(f'{f}: {of}' for f, of in t.fields)}]" for t in records if t.fields]

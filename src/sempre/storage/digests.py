@@ -13,7 +13,7 @@ places in the text are not there. So nothing depends on how a program is written
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sempre.analysis.model import (
@@ -101,8 +101,16 @@ def normal_relation(program: CheckedProgram, relation: Relation) -> Normal:
             sorted(relation.qualifiers - _HINTS),
             relation.location,
             relation.aggregate,
+            *_guard(program, relation.name),
         )
     )
+
+
+def _guard(program: CheckedProgram, name: str) -> Iterator[Normal]:
+    """What says which rows stay, if anything does."""
+    guard = program.guards.get(name)
+    if guard is not None:
+        yield repr((sorted(guard.keys), guard.limit, guard.numbered, sorted(map(normal_rule, guard.dominance))))
 
 
 def columns_of(program: CheckedProgram, relation: Relation) -> Normal:
@@ -113,8 +121,10 @@ def columns_of(program: CheckedProgram, relation: Relation) -> Normal:
         type_ = waiting.pop()
         if type_.name not in found:
             found[type_.name] = type_
-            waiting += [program.types[name] for _, name in type_.fields]
-    records = sorted((name, type_.kind.value, type_.fields) for name, type_ in found.items())
+            waiting += [program.types[name] for _, name in (*type_.fields, *type_.branches)]
+    records = sorted(
+        (name, type_.kind.value, type_.fields, *filter(None, [type_.branches])) for name, type_ in found.items()
+    )
     return repr((relation.columns, [type_.name for type_ in relation.types], records))
 
 

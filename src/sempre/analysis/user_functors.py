@@ -1,0 +1,59 @@
+"""Functors that users declare: `.functor f(x: number): symbol`, called as `@f(x)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from sempre.analysis.draft import Draft
+from sempre.analysis.model import Kind
+from sempre.analysis.naming import counted, nearest
+from sempre.analysis.type_table import unknown_type
+from sempre.diagnostics import Diagnostic
+from sempre.lang.syntax import FunctorDecl, UserCall
+from sempre.lang.walk import descend
+
+
+def check_functors(draft: Draft) -> Draft:
+    """Pass: declarations of functors, and the calls of each; rules with wrong calls are faulty."""
+    known: dict[str, FunctorDecl] = {}
+    problems: list[Diagnostic] = []
+    for item in draft.program.items:
+        if isinstance(item, FunctorDecl):
+            problems += _declaration_problems(item, known, draft)
+            known.setdefault(item.name, item)
+    faulty: set[int] = set()
+    for number, rule in draft.open:
+        wrong = [found for node in descend(rule) if isinstance(node, UserCall) for found in _call_problems(node, known)]
+        problems += wrong
+        faulty |= {number} if wrong else set()
+    return replace(draft, faulty=draft.faulty | faulty).report(problems)
+
+
+def _declaration_problems(item: FunctorDecl, known: Mapping[str, FunctorDecl], draft: Draft) -> Iterator[Diagnostic]:
+    if item.name in known:
+        notes = ((known[item.name].span, "the first declaration is here"),)
+        hint = "Give one of them another name."
+        yield Diagnostic("E335", f"functor `@{item.name}` is already declared", item.span, hint=hint, notes=notes)
+    if item.stateful:
+        hint = "Remove `stateful`: its value must depend on its arguments alone, or it cannot be kept up to date."
+        yield Diagnostic("E125", f"functor `@{item.name}` is declared stateful", item.span, hint=hint)
+    for name in (*(parameter.type_name for parameter in item.parameters), item.result):
+        type_ = draft.types.types.get(name)
+        if type_ is None and name not in draft.types.broken:
+            yield unknown_type(name, item.span, draft.types.types)
+        elif type_ is not None and type_.kind is Kind.RECORD:
+            hint = "Take the record apart in the rule, and give the functor its fields."
+            yield Diagnostic("E336", f"functor `@{item.name}` has a record, `{name}`", item.span, hint=hint)
+
+
+def _call_problems(call: UserCall, known: Mapping[str, FunctorDecl]) -> Iterator[Diagnostic]:
+    declared = known.get(call.name)
+    if declared is None:
+        hint = nearest(call.name, known) or f"Declare it: `.functor {call.name}(x: number): number`."
+        yield Diagnostic("E337", f"unknown functor `@{call.name}`", call.span, hint=hint)
+    elif len(declared.parameters) != len(call.args):
+        message = f"`@{call.name}` takes {counted(len(declared.parameters), 'argument')}, not {len(call.args)}"
+        notes = ((declared.span, "declared here"),)
+        hint = "Give it the arguments of its declaration."
+        yield Diagnostic("E338", message, call.span, hint=hint, notes=notes)

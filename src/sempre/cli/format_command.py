@@ -1,0 +1,39 @@
+"""`sempre format`: programs in one form, in place."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from sempre.diagnostics import DataError, Diagnostic
+from sempre.files import missing_file
+from sempre.lang.formatter import formatted
+
+
+def format_files(options: argparse.Namespace) -> int:
+    """Format the files, or say which would change; `-` is standard input, formatted to standard output."""
+    changed = []
+    for path in options.files:
+        if str(path) == "-":
+            sys.stdout.write(formatted(sys.stdin.read(), "<stdin>"))
+            continue
+        text = _text(path)
+        new = formatted(text, str(path))
+        if new != text:
+            changed.append(path)
+            if not options.check:
+                path.write_text(new, encoding="utf-8", newline="\n")
+    for path in changed:
+        print(f"{'would change' if options.check else 'formatted'} {path}")
+    return 1 if changed and options.check else 0
+
+
+def _text(path: Path) -> str:
+    if not path.exists():
+        raise missing_file(path)
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (UnicodeDecodeError, OSError) as error:
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise DataError(Diagnostic("E505", f"cannot read `{path}`: {reason}", hint="Convert it to UTF-8.")) from None
