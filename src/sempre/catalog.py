@@ -881,9 +881,21 @@ EXPLANATIONS = (
     ),
     Entry(
         "E641",
-        "an explanation of a fact that does not hold",
+        "an explanation of a fact that does not hold, or `--not` of one that does",
         "Ask why it does not hold: `--not`, or `absent=True`.",
         '`sempre explain STORE \'reach("c", "a")\'` where `reach` has no such row',
+    ),
+    Entry(
+        "E642",
+        "a trial that cannot be committed: it has ended, or another epoch came first",
+        "Ask again what the change would do, or apply it.",
+        "`trial.commit()` after `db.apply(...)`",
+    ),
+    Entry(
+        "E643",
+        "causes in epochs that are not there, or not any more",
+        "Give the earlier epoch first; ask a change set before the next epoch.",
+        "`sempre explain STORE FACT --between 7 3`",
     ),
 )
 

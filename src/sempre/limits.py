@@ -173,6 +173,8 @@ class Limits:
     # of the whole stratum say which instances make the least proof.
     traced_facts: int = 20_000
     traced_instances: int = 200_000
+    # A relation of more rows is not searched for facts that are nearly the one that is missing.
+    searched_near: int = 5_000_000
 
 
 DEFAULTS = Limits()

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import pytest
 
-from sempre.api.explanations import Proof
-from sempre.explain.checker import check_proof
+from sempre.analysis.model import CheckedProgram, Kind
+from sempre.api.caused_table import found_causes
+from sempre.api.explanations import Proof, WhyNot
+from sempre.explain.absence_document import Attempt
+from sempre.explain.checker import check_proof, solve, value_of
 from sempre.explain.wording import fact_text
+from sempre.lang.parser import parse_atom
 from sempre.lang.printer import to_text
 from sempre.limits import Limits
+from sempre.query import constant
+from sempre.rewrites.equivalences import close_equivalences
 from tests.budget import seeds
 from tests.engine import STRATEGIES, Truth, database, lists, updated
-from tests.oracle.naive import explicit_facts
+from tests.oracle.naive import Facts, explicit_facts
+from tests.oracle.values import same
+from tests.property.dice import RECORD
 from tests.property.explained import OracleFacts, rounds
 from tests.property.programs import Case, random_case
 from tests.rows import plain
@@ -65,3 +74,176 @@ def test_many_proofs_are_right_and_least(first: int) -> None:
         rng = random.Random(seed)
         strategy = STRATEGIES[seed % len(STRATEGIES)]
         check_proofs(random_case(rng), strategy, (WIDE, NARROW)[seed % 2], rng, 20)
+
+
+@pytest.mark.slow
+def test_many_absences_and_causes() -> None:
+    for seed in seeds(3_000, 60):
+        rng = random.Random(seed)
+        check_absences(random_case(rng), STRATEGIES[seed % len(STRATEGIES)], rng)
+        check_causes(random_case(rng), STRATEGIES[seed % len(STRATEGIES)], rng)
+        check_explanations(random_case(rng), STRATEGIES[seed % len(STRATEGIES)])
+
+
+def check_absences(case: Case, strategy: str, rng: random.Random, facts: int = 12) -> int:
+    """Asks why random absent facts are absent: what is named as missing lets the instance through. Returns how many."""
+    explicit = updated(explicit_facts(case.program), case.facts, {})
+    truth = Truth(case.program, explicit)
+    asked = 0
+    with database(case.program, strategy) as db:
+        db.apply(insert=lists(case.facts))
+        checked = db.program.checked
+        values: dict[Kind, list[object]] = {}
+        for name, rows in sorted(truth.facts.items()):
+            for row in sorted(rows, key=repr):
+                for kind, value in zip(checked.relations[name].kinds, row, strict=True):
+                    values.setdefault(kind, []).append(value)
+        for name in sorted(truth.facts):
+            relation = checked.relations[name]
+            if relation.is_equivalence or not all(kind in values for kind in relation.kinds):
+                continue
+            for _ in range(facts):
+                row = tuple(rng.choice(values[kind]) for kind in relation.kinds)
+                if row in truth.facts[name]:
+                    continue
+                found = db.explain(fact_text(name, row), absent=True)
+                assert isinstance(found, WhyNot)
+                for attempt in found.attempts:
+                    where = f"{fact_text(name, row)}\n{found}\n{to_text(case.program)}"
+                    assert lets_through(checked, found, attempt, row, truth.facts), where
+                    asked += 1
+    return asked
+
+
+def lets_through(
+    checked: CheckedProgram, found: WhyNot, attempt: Attempt, row: tuple[object, ...], facts: Facts
+) -> bool:
+    """Whether the rule of an attempt derives the fact once what it lacks is there, and what blocks it is not."""
+    states = [literal.state for literal in attempt.literals]
+    if "fails" in states or "open" in states:
+        return True  # no fact would do, or which one is not known
+    text = found.document.rules[attempt.rule].text
+    answer = found.document.answers[0]
+    changed = {name: set(rows) for name, rows in facts.items()}
+    fresh: dict[str, int] = {}
+    for literal in attempt.literals:
+        if literal.state == "missing":
+            kinds = checked.relations[literal.relation].kinds
+            values = tuple(
+                _any(kind, fresh.setdefault(name, 1_000_000 + len(fresh))) if name else plain(value)
+                for value, name, kind in zip(literal.values, literal.free, kinds, strict=True)
+            )
+            changed[literal.relation].add(values)
+        for blocker in literal.blocking:
+            changed[blocker[0]].discard(tuple(map(plain, blocker[1])))
+    known = OracleFacts(changed, {})
+    rules = [rule for rule in checked.rules if rule.relation == answer.relation and rule.text == text]
+    column = checked.relations[answer.relation].aggregate
+    for rule in rules:
+        for env in solve(rule.body, {}, known.rows, known.rows):
+            pairs = enumerate(zip((plain(value_of(arg, env)) for arg in rule.args), row, strict=True))
+            if all(same(a, b) for at, (a, b) in pairs if not column or at != column[1]):
+                return True
+    return False
+
+
+def _any(kind: Kind, number: int) -> object:
+    """A value that stands nowhere else."""
+    return f"new {number}" if kind is Kind.SYMBOL else float(number) if kind is Kind.FLOAT else number
+
+
+@pytest.mark.parametrize("seed", range(100, 125))
+def test_what_is_missing_would_let_the_instance_through(seed: int) -> None:
+    rng = random.Random(seed)
+    check_absences(random_case(rng), STRATEGIES[seed % len(STRATEGIES)], rng)
+
+
+def check_explanations(case: Case, strategy: str, **options: Any) -> int:
+    """Explains all facts of a case: each follows from its premises by its rule, and heights are least."""
+    explicit = updated(explicit_facts(case.program), case.facts, {})
+    truth, heights = Truth(case.program, explicit), rounds(case.program, explicit)
+    with database(case.program, strategy, **options) as db:
+        db.apply(insert=lists(case.facts))
+        checked, count = db.program.checked, 0
+        for name in sorted(truth.facts):
+            table = db.explanations(name).to_pylist()
+            assert len({row["_fact"] for row in table}) == len(table) == len(truth.facts[name])
+            for row in table:
+                found, values = _fact(row["_fact"], checked)
+                assert values in truth.facts[found]
+                assert row["_height"] == heights.get((found, values), row["_height"]), row
+                if row["_rule"] is None:
+                    assert values in explicit[found] or checked.relations[found].aggregate
+                    continue
+                premises: Facts = {}
+                for relation, premise in (_fact(text, checked) for text in row["_premises"]):
+                    premises.setdefault(relation, set()).add(premise)
+                assert follows(checked, found, values, row["_rule"], premises, truth.facts), (
+                    row,
+                    to_text(case.program),
+                )
+                count += 1
+        return count
+
+
+def _fact(text: str, checked: CheckedProgram) -> tuple[str, tuple[object, ...]]:
+    atom = parse_atom(text)
+    kinds = checked.relations[atom.relation].kinds
+    values = (
+        float(constant(arg)) if kind is Kind.FLOAT else constant(arg)
+        for arg, kind in zip(atom.args, kinds, strict=True)
+    )
+    return atom.relation, tuple(map(plain, values))
+
+
+def follows(
+    checked: CheckedProgram, name: str, row: tuple[object, ...], text: str, premises: Facts, facts: Facts
+) -> bool:
+    """Whether a rule of this text derives a fact from these premises."""
+    relation, near, all_ = checked.relations[name], OracleFacts(premises, {}), OracleFacts(facts, {})
+    total = relation.aggregate[1] if relation.aggregate and relation.aggregate[0] in ("sum", "count") else -1
+    rules = [rule for rule in close_equivalences(checked).rules if (rule.relation, rule.text) == (name, text)]
+    return any(
+        all(same(plain(value_of(arg, env)), row[at]) for at, arg in enumerate(rule.args) if at != total)
+        for rule in rules
+        for env in solve(rule.body, {}, lambda n, given: near.rows(n, given) if n in premises else [], all_.rows)
+    )
+
+
+@pytest.mark.parametrize("seed", range(300, 320))
+def test_explanations_of_whole_relations(seed: int) -> None:
+    rng = random.Random(seed)
+    check_explanations(random_case(rng), STRATEGIES[seed % len(STRATEGIES)], modules=("auto", "off")[seed % 2])
+
+
+def check_causes(case: Case, strategy: str, rng: random.Random) -> int:
+    """Undoes the causes of the last update's changes: each undoes its effect. Returns how many were tried."""
+    explicit = updated(explicit_facts(case.program), case.facts, {})
+    tried = 0
+    with database(case.program, strategy) as db:
+        db.apply(insert=lists(case.facts))
+        for insert, delete in case.updates:
+            before = explicit
+            changes = db.apply(insert=lists(insert), delete=lists(delete))
+            explicit = updated(explicit, insert, delete)
+            truth = Truth(case.program, explicit)
+            for name in sorted(truth.facts):
+                if not changes.size(name) or RECORD in str(db.program.relations[name].types):
+                    continue
+                assert changes._caused_by is not None
+                for caused in found_causes(db, changes, changes._caused_by, db.program.relations[name]):
+                    undone = {key: set(rows) for key, rows in explicit.items()}
+                    for cause in caused.causes:
+                        rows = undone.setdefault(cause.relation, set())
+                        (rows.discard if cause.inserted else rows.add)(tuple(map(plain, cause.row)))
+                    holds = tuple(map(plain, caused.fact.row)) in Truth(case.program, undone).facts[name]
+                    where = f"{caused}\nwas {lists(before)}\n{to_text(case.program)}"
+                    assert holds is not caused.fact.present, where
+                    tried += 1
+    return tried
+
+
+@pytest.mark.parametrize("seed", range(200, 212))
+def test_undoing_a_cause_undoes_its_effect(seed: int) -> None:
+    rng = random.Random(seed)
+    check_causes(random_case(rng), STRATEGIES[seed % len(STRATEGIES)], rng)

@@ -93,6 +93,19 @@ class ChangeSet:
         self.report = report
         self._frame = frame
         self._streams = streams
+        self._causes: Callable[[str], pa.Table] | None = None
+        self._caused_by: EpochResult | None = None
+
+    def causes(self, relation: str) -> pa.Table:
+        """Which input changes caused which changes of a relation, as long as the epoch is the last one.
+
+        A row for every changed row and every input change in its cause: the columns of the relation, `_change` (`added`
+        or `removed`), `_cause` and `_cause_change` (`inserted` or `deleted`), and `_together`: the cause is all the
+        rows of one number, and undoing it undoes the change. A row that has several causes has several numbers.
+        """
+        if self._causes is None:
+            raise StateError("these changes belong to no database")
+        return self._causes(relation)
 
     def withdraw(self) -> None:
         """The epoch did not happen after all: what it would have changed can be read no more."""

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sempre.active.active_engine import ActiveEngine
+from sempre.api.branches import Whatif, branch_off
 from sempre.api.changes import ChangeSet, CycleChanges
 from sempre.api.epochs import Epochs
 from sempre.api.options import Options, check_amounts, check_options, check_store, check_switch
@@ -20,20 +21,18 @@ from sempre.api.program import Program
 from sempre.api.questions import ask, question, release, standing_questions
 from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View, find
-from sempre.backends.local import unsealed
 from sempre.diagnostics import StateError
-from sempre.engine import Progress
+from sempre.engine import EpochResult, Progress
 from sempre.lang.parser import parse_atom
 from sempre.limits import DEFAULTS, Limits
 from sempre.modules.choice import Wanted
-from sempre.results import Decoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from sempre.active.history import FactHistory
-    from sempre.api.explanations import Proof
+    from sempre.api.explanations import Proof, WhyNot
     from sempre.spark.batches import Batch
     from sempre.spark.streams import BatchReport, Maintenance
     from sempre.verify import Verification
@@ -151,32 +150,17 @@ class Database(Epochs):
         self._materialized()
         return self._apply(insert or {}, delete or {})
 
-    def whatif(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
-        """What `apply` would change, and how it would go; nothing is kept.
+    def whatif(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> Whatif:
+        """What `apply` would change, and how it would go; nothing is kept, unless it is committed.
 
         It waits for nobody and keeps nobody waiting: the question is about the epoch that is current when it is asked.
-        With a Spark session it takes turns with changes.
+        With a Spark session it takes turns with changes. As a context manager, `with db.whatif(...) as trial`, it can
+        be committed: `trial.commit()`.
         """
-        engine = self._stratified("whatif()")
-        self._materialized()
-        if not self._is_local:
-            with self._turn(), self._numbered():
-                coming, going = self._intake.take(insert or {}), self._intake.take(delete or {})
-                before = engine.snapshot
-                after, result = engine.evaluate(before, *self._rows(coming, going))
-                engine.places.keep()  # the answer is read later, and has these numbers
-                by_position = coming.by_position | going.by_position
-                return self._changes.of_epoch(result, before, after, by_position=by_position)
-        aside = engine.aside()
-        backend = unsealed(aside.backend)
-        intake = replace(self._intake, backend=backend, engine=aside)
-        coming, going = intake.take(insert or {}), intake.take(delete or {})
-        intake.fit(coming)
-        after, result = aside.evaluate(aside.snapshot, intake.rows(coming), intake.rows(going))
-        backend.close()
-        changes = replace(self._changes, engine=aside, decoder=Decoder(backend.values, aside.program.types))
-        by_position = coming.by_position | going.by_position
-        return changes.of_epoch(result, aside.snapshot, after, by_position=by_position)
+        branch = branch_off(self, insert or {}, delete or {})
+        made = replace(self._changes, engine=branch.engine, decoder=branch.decoder)
+        changes = made.of_epoch(branch.result, branch.before, branch.after, by_position=branch.by_position)
+        return Whatif(changes, self, insert or {}, delete or {}, branch.before.epoch)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -262,25 +246,42 @@ class Database(Epochs):
             raise StateError(f"there is no cycle {cycle}", hint=f"The run has the cycles 0 to {timeline.cycles}.")
         return Past(self, timeline.chains, cycle)
 
-    def explain(self, fact: str, *, depth: int | None = None, further: int = 0) -> Proof | FactHistory:
-        """Why a fact such as `reach("a","c")` holds: a proof of least height.
+    def explain(
+        self, fact: str, *, absent: bool = False, depth: int | None = None, further: int = 0
+    ) -> Proof | WhyNot | FactHistory:
+        """Why a fact such as `reach("a","c")` holds: a proof of least height; or why it does not.
 
         Parameters
         ----------
         fact
             The fact, as an atom.
+        absent
+            Why it does not hold: for each rule, the instance that comes nearest, and what it lacks.
         depth
-            How many levels are told; all by default.
+            How many levels are told: of a proof all by default, of what an absent fact lacks one.
         further
             So many further ways to derive the fact.
 
         For active rules: which cycles added or deleted the fact, and by which rules.
         """
-        from sempre.api.explanations import why
+        from sempre.api.explanations import why, why_not
 
         if isinstance(self._engine, ActiveEngine):
             return self._history(fact)
+        if absent:
+            return why_not(self, fact, depth=depth or 1)
         return why(self, fact, depth=depth, further=further)
+
+    def explanations(self, relation: str) -> pa.Table:
+        """How each fact of a relation is derived: a row for every fact, by an instance of least height.
+
+        The columns of the relation come first, then `_fact`, the fact as text, `_height`, `_rule` and `_place`, which
+        are null for explicit facts, and `_premises`, the facts that it rests on as texts: as `_fact` has them, so that
+        lineage is a join.
+        """
+        from sempre.api.explanations import explanations
+
+        return explanations(self, relation)
 
     def _history(self, fact: str) -> FactHistory:
         """Which cycles added or deleted a fact, and by which rules."""
@@ -297,6 +298,16 @@ class Database(Epochs):
         relation = self.program.relations[atom.relation]
         columns = constant_row(atom, relation, self._encode_constants)
         return history(self._engine, relation.name, self._backend.rows(relation.name, columns, 1))
+
+    def _explained(self, fact: str, **options: Any) -> Any:
+        """Why a fact holds."""
+        return self.explain(fact, **options)
+
+    def _caused(self, changes: ChangeSet, result: EpochResult, epoch: int, relation: str) -> pa.Table:
+        """Which input changes of an epoch caused the changes of a relation."""
+        from sempre.api.caused_table import caused_table
+
+        return caused_table(self, changes, result, epoch, relation)
 
     # -------------------------------------------------------------------------------------------------- store
 
@@ -378,11 +389,16 @@ class Database(Epochs):
     def query(self, text: str) -> pa.Table:
         """The bindings of the variables of an atom such as `reach("a", X)`, one column each, distinct rows.
 
+        A body does as well: `reach("a", X), !banned(X)`, or `n = count : { reach("a", _) }, n > 3`.
+
         A question to a relation that is declared `demand` stays: its answers are derived, in an epoch of their own, and
         kept up to date until `release` is called with the same question.
         """
+        from sempre.api.conjunctions import answer_conjunction, is_conjunction
         from sempre.query import answer
 
+        if is_conjunction(text):
+            return answer_conjunction(self, text)
         atom, relation = question(self.program, text)
         self._materialized()
         ask(self, atom, relation)

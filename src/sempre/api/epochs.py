@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sempre.active.active_engine import CYCLE_LIMIT, ActiveEngine
@@ -39,6 +40,7 @@ from sempre.results import Decoder
 from sempre.sizes import parse_size
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from sempre.spark.border import Border
@@ -256,6 +258,8 @@ class Epochs:
 
         def before_commit(after: Snapshot, result: EpochResult) -> None:
             made.append(self._changes.of_epoch(result, before, after, self._jobs() - jobs, by_position))
+            made[0]._causes = partial(self._caused, made[0], result, after.epoch)
+            made[0]._caused_by = result
             if publish is not None:
                 self._publishing = True
                 publish(after.epoch, made[0])
@@ -294,6 +298,14 @@ class Epochs:
 
         assert self._workers is not None
         revive(self._stratified("workers"), self._workers)
+
+    def _explained(self, fact: str, **options: Any) -> Any:
+        """Why a fact holds."""
+        raise NotImplementedError
+
+    def _caused(self, changes: ChangeSet, result: EpochResult, epoch: int, relation: str) -> pa.Table:
+        """Which input changes of an epoch caused the changes of a relation."""
+        raise NotImplementedError
 
     @property
     def _is_local(self) -> bool:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sempre.analysis.model import Relation
+from sempre.analysis.model import CheckedProgram, Relation
 from sempre.api.questions import ask, question
+from sempre.backends.local import LocalBackend
 from sempre.diagnostics import DataError, Diagnostic, StateError
-from sempre.engine import Snapshot
+from sempre.engine import Engine, Snapshot
+from sempre.explain.absence import AbsenceNarrator
+from sempre.explain.absence_document import AbsenceDocument, Attempt, absence_tree
 from sempre.explain.checker import check_proof
 from sempre.explain.document import ProofDocument
-from sempre.explain.drawing import proof_dot
-from sempre.explain.inquiries import Codes, EvidenceState
+from sempre.explain.drawing import absence_dot, proof_dot
+from sempre.explain.inquiries import CodedFact, EvidenceState
+from sempre.explain.lineage import Lineage
 from sempre.explain.narrate import Narrator
 from sempre.explain.page import document_page
 from sempre.explain.prover import Prover
@@ -26,8 +31,12 @@ from sempre.query import constant
 from sempre.rewrites.equivalences import close_equivalences
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sempre.api.database import Database
     from sempre.kernel.trace import Trace
+
+Row = tuple[Any, ...]
 
 
 class Proof:
@@ -73,6 +82,36 @@ class Proof:
         )
 
 
+class WhyNot:
+    """Why a fact does not hold. `str()` is what the command prints."""
+
+    def __init__(self, document: AbsenceDocument) -> None:
+        self.document = document
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """For each rule that could give the fact, the instance that comes nearest; the nearest first."""
+        return self.document.answers[0].attempts
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON has it."""
+        return self.document.to_json()
+
+    def to_html(self) -> str:
+        """A page that holds all it needs."""
+        return document_page(self.to_json(), str(self))
+
+    def to_dot(self) -> str:
+        """A graph for Graphviz."""
+        return absence_dot(self.document)
+
+    def __str__(self) -> str:
+        return absence_tree(self.document)
+
+    def __repr__(self) -> str:
+        return f"<WhyNot {self.document.answers[0].text}: {len(self.attempts)} rules tried>"
+
+
 class SnapshotFacts:
     """The facts of one state as plain values, for the checker."""
 
@@ -91,18 +130,18 @@ class SnapshotFacts:
         relation = database.program.relations[name]
         if (name, explicit) not in self._versions:
             version = snapshot.explicit[name] if explicit else database._version(name, snapshot)
-            self._versions[name, explicit] = in_driver(database, name, version)
+            self._versions[name, explicit] = in_driver(database._backend, name, version)
         encode = database._encode_constants
         values = tuple((column, encode(relation, column, value)) for column, value in given.items())
         rows = Selection(values).of(self._versions[name, explicit].rows())
         return database._decoder.tuples(relation, rows.columns(), len(rows))
 
 
-def in_driver(database: Database, name: str, version: Any) -> Trace:
+def in_driver(backend: LocalBackend, name: str, version: Any) -> Trace:
     """A version of a relation in this process."""
     if version.place == DRIVER:
         return version  # type: ignore[no-any-return]
-    rows, backend = version.rows(), database._backend
+    rows = version.rows()
     return backend.version(backend.receive(name, rows.columns(), len(rows)))
 
 
@@ -111,13 +150,24 @@ def evidence(database: Database, snapshot: Snapshot) -> EvidenceState:
     return EvidenceState(
         close_equivalences(database.program.checked),
         database._backend,
-        lambda name: in_driver(database, name, database._version(name, snapshot)),
-        lambda name: in_driver(database, name, snapshot.explicit[name]),
+        lambda name: in_driver(database._backend, name, database._version(name, snapshot)),
+        lambda name: in_driver(database._backend, name, snapshot.explicit[name]),
         database._values_to_ask(),
     )
 
 
-def asked_fact(database: Database, text: str) -> tuple[Atom, Relation, tuple[Any, ...]]:
+def evidence_of(program: CheckedProgram, engine: Engine, backend: LocalBackend, snapshot: Snapshot) -> EvidenceState:
+    """A state that an engine leads to, for explanations."""
+    return EvidenceState(
+        close_equivalences(program),
+        backend,
+        lambda name: in_driver(backend, name, engine.version(name, snapshot)),
+        lambda name: in_driver(backend, name, snapshot.explicit[name]),
+        backend.values,
+    )
+
+
+def asked_fact(database: Database, text: str) -> tuple[Atom, Relation, Row]:
     """The fact in a text."""
     atom, relation = question(database.program, text)
     try:
@@ -128,8 +178,9 @@ def asked_fact(database: Database, text: str) -> tuple[Atom, Relation, tuple[Any
         raise DataError(Diagnostic("E640", message, atom.span, hint=hint)) from None
 
 
-def why(database: Database, text: str, *, depth: int | None = None, further: int = 0) -> Proof:
-    """A proof of least height of a fact that holds."""
+@contextmanager
+def _asked(database: Database, text: str) -> Iterator[tuple[Narrator, Snapshot, CodedFact, bool]]:
+    """Who tells about the present state, that state, the fact in question, and whether it holds."""
     database._stratified("a proof")
     atom, relation, row = asked_fact(database, text)
     database._materialized()
@@ -137,14 +188,46 @@ def why(database: Database, text: str, *, depth: int | None = None, further: int
     snapshot = database._engine.snapshot
     state = evidence(database, snapshot)
     columns, _ = encode_rows(relation, [row], state.values, database.program.checked.types)
-    codes: Codes = tuple(int(column[0]) for column in columns)
+    codes = tuple(int(column[0]) for column in columns)
     prover = Prover(state)
     narrator = Narrator(prover, snapshot.epoch)
     try:
-        if codes not in prover.bench.present(relation.name, [codes]):
-            hint = f"`sempre explain STORE '{text}' --not`, or `db.explain(..., absent=True)`, says why."
-            raise StateError(Diagnostic("E641", f"`{text}` does not hold", hint=hint))
-        return Proof(database, snapshot, narrator.why((relation.name, codes), depth, further))
+        yield narrator, snapshot, (relation.name, codes), codes in prover.bench.present(relation.name, [codes])
     finally:
         narrator.close()
         prover.close()
+
+
+def why(database: Database, text: str, *, depth: int | None = None, further: int = 0) -> Proof:
+    """A proof of least height of a fact that holds."""
+    with _asked(database, text) as (narrator, snapshot, fact, holds):
+        if not holds:
+            hint = f"`sempre explain STORE '{text}' --not`, or `db.explain(..., absent=True)`, says why."
+            raise StateError(Diagnostic("E641", f"`{text}` does not hold", hint=hint))
+        return Proof(database, snapshot, narrator.why(fact, depth, further))
+
+
+def why_not(database: Database, text: str, *, depth: int = 1) -> WhyNot:
+    """Why a fact does not hold."""
+    with _asked(database, text) as (narrator, _, fact, holds):
+        if holds:
+            hint = "Leave `--not`, or `absent=True`, out: then its proof is shown."
+            raise StateError(Diagnostic("E641", f"`{text}` holds", hint=hint))
+        teller = AbsenceNarrator(narrator.prover, narrator)
+        try:
+            return WhyNot(teller.why_not(fact, depth))
+        finally:
+            teller.close()
+
+
+def explanations(database: Database, name: str) -> pa.Table:
+    """How each fact of a relation is derived, as a table."""
+    database._stratified("explanations()")
+    if name not in database.program.relations:
+        raise database._unknown(name)
+    database._materialized()
+    lineage = Lineage(evidence(database, database._engine.snapshot), name)
+    try:
+        return lineage.table()
+    finally:
+        lineage.close()

@@ -105,7 +105,7 @@ def _migrate(database: Database, keeper: Keeper) -> None:
                 rows = old._engine.snapshot.explicit[name].rows()
                 add(name, old._decoder.table(relation, rows.columns(), len(rows)), True)
         operations += _carried_demand(old, database)
-        before, after = _own_facts(old), _own_facts(database)
+        before, after = own_facts(old), own_facts(database)
         for name in database.program.relations:
             add(name, before.get(name, set()) - after.get(name, set()), False)
             add(name, after.get(name, set()) - before.get(name, set()), True)
@@ -128,7 +128,7 @@ def _carried_demand(old: Database, new: Database) -> list[Operation]:
     return found
 
 
-def _own_facts(database: Database) -> dict[str, set[tuple[Any, ...]]]:
+def own_facts(database: Database) -> dict[str, set[tuple[Any, ...]]]:
     """The facts that a program states."""
     relations = database.program.relations
     return {

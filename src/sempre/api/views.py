@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sempre.analysis.model import Relation
-from sempre.diagnostics import DataError
+from sempre.diagnostics import DataError, StateError
 from sempre.engine import Snapshot
+from sempre.explain.wording import fact_text
 from sempre.ingest import encode_rows
 from sempre.kernel.select import Selection
 from sempre.plan.backend import CLUSTER, DRIVER
@@ -103,6 +104,12 @@ class View:
     def to_spark(self) -> DataFrame:
         """A Spark DataFrame of all rows, as they are now: later epochs do not change it."""
         return self._database._frame(self)
+
+    def explain(self, row: Sequence[Any], **options: Any) -> Any:
+        """Why a row is there, or with `absent=True` why it is not: see `Database.explain`, whose options these are."""
+        if isinstance(self._database, Past):
+            raise StateError("only the present is explained", hint="`Database.explain` tells of all cycles of a fact.")
+        return self._database._explained(fact_text(self.name, row), **options)
 
     def __repr__(self) -> str:
         columns = ", ".join(

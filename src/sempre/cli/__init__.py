@@ -115,6 +115,10 @@ def _dispatch(argv: list[str]) -> int:
             from sempre.cli.explain_command import explain
 
             return explain(options)
+        case "shell":
+            from sempre.cli.shell_command import shell
+
+            return shell(options)
         case command if command in STORE_COMMANDS:
             from sempre.cli.store_commands import COMMANDS
 

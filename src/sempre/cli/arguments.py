@@ -17,7 +17,7 @@ WORKERS_HELP = "how many processes hold strata with --place workers, or strata t
 MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, stc, linear, rch, seq"
 SWITCH_HELP = "elastic: give an update up after this share of the last run from scratch (default: 0.2)"
 # The commands on stores that evaluate something, or read relations that may be large.
-PLACED_COMMANDS = ("init", "apply", "refresh", "query", "explain", "whatif", "verify", "migrate")
+PLACED_COMMANDS = ("init", "apply", "refresh", "query", "explain", "shell", "whatif", "verify", "migrate")
 STORE_COMMANDS = (*PLACED_COMMANDS, "history", "vacuum")
 COMMANDS = ("run", "check", "format", *STORE_COMMANDS, "network", "help")
 
@@ -110,7 +110,8 @@ def _store_parser(command: str) -> _Parser:
         "refresh": "Bring a store to what its .input files and tables have now, as one epoch, and write its .outputs.",
         "query": "Print the answers to an atom, from a store or from a program: a table on a terminal, CSV elsewhere.",
         "explain": "Say why a fact holds: a proof of least height, first the facts that it rests on.",
-        "whatif": "Print what changes would do; nothing is kept.",
+        "shell": "Answer questions to a store or a program, one a line; in a pipe as well.",
+        "whatif": "Print what changes, or other rules, would do; nothing is kept.",
         "verify": "Compare a store with a run from scratch. Exit code 0: equal, 3: not, 1: a file is damaged.",
         "history": "Print the epochs of a store, one line each.",
         "vacuum": "Drop past epochs and what only they need.",
@@ -118,18 +119,22 @@ def _store_parser(command: str) -> _Parser:
     }
     parser = _Parser(prog=f"sempre {command}", allow_abbrev=False, description=about[command])
     add = parser.add_argument
-    add("store", metavar="STORE or PROGRAM.dl" if command == "query" else "STORE")
+    add("store", metavar="STORE or PROGRAM.dl" if command in ("query", "shell") else "STORE")
     if command in ("init", "migrate"):
         add("program", metavar="PROGRAM.dl", type=Path)
-    if command in ("init", "migrate", "query"):
+    if command in ("init", "migrate", "query", "shell", "whatif"):
         add_reading(add)
     if command in ("apply", "whatif"):
-        add("changes", metavar="FILE_OR_DIR", type=Path, nargs="+",
+        add("changes", metavar="FILE_OR_DIR", type=Path, nargs="+" if command == "apply" else "*",
             help="a change script, or a folder of R.insert.facts and R.delete.facts")  # fmt: skip
     if command == "query":
         add("query", metavar="ATOM", help="such as 'reach(\"a\", X)'")
         add("--epoch", metavar="N", type=_number, help="ask an earlier epoch")
         add("--drop", action="store_true", help="keep the answers of a relation on demand no longer")
+        add("-F", "--facts", metavar="DIR", help="of a program: where R.facts are read (default: here)")
+    if command == "whatif":
+        add("--rules", metavar="NEW.dl", type=Path, help="what other rules would do, instead of changes")
+    if command == "shell":
         add("-F", "--facts", metavar="DIR", help="of a program: where R.facts are read (default: here)")
     if command == "explain":
         _add_explain(add)
@@ -171,6 +176,8 @@ def _store_parser(command: str) -> _Parser:
 
 def _add_explain(add: Callable[..., object]) -> None:
     add("fact", metavar="FACT", help='such as \'reach("a", "c")\'')
+    add("--not", dest="absent", action="store_true", help="why it does not hold, and what is missing")
+    add("--between", metavar=("N", "M"), nargs=2, type=_number, help="why it came or went between two epochs")
     add("--all", metavar="N", type=_positive, help="up to N ways to derive the fact (default: 1)")
     add("--depth", metavar="N", type=_positive, help="tell N levels (default: all)")
     add("--epoch", metavar="N", type=_number, help="ask an earlier epoch")

@@ -1,51 +1,73 @@
-"""`sempre explain`: why a fact holds, from a store."""
+"""`sempre explain`: why a fact of a store holds, why it does not, and why it came or went."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sempre.api.between import Between, between
+from sempre.api.explanations import Proof, WhyNot, why, why_not
 from sempre.cli.souffle_options import UsageError
 from sempre.cli.store_commands import opened
-
-if TYPE_CHECKING:
-    from sempre.api.explanations import Proof
 
 WRONG = 3
 
 
 def explain(options: argparse.Namespace) -> int:
     """Print an explanation, as a tree or in the form that was asked for."""
-    forms = [name for name in ("json", "dot", "html") if getattr(options, name)]
-    if len(forms) > 1:
-        raise UsageError(f"--{forms[0]} and --{forms[1]} exclude each other")
+    _check_together(options)
     with opened(options) as database:
-        from sempre.api.explanations import why
-
+        if options.between:
+            with between(database, options.fact, *options.between) as told:
+                return _checked(told) if options.check else _shown(told, options)
+        if options.absent:
+            return _shown(why_not(database, options.fact, depth=options.depth or 1), options)
         found = why(database, options.fact, depth=options.depth, further=(options.all or 1) - 1)
         return _checked(found) if options.check else _shown(found, options)
 
 
-def _shown(found: Proof, options: argparse.Namespace) -> int:
+def _check_together(options: argparse.Namespace) -> None:
+    """Refuse options that exclude each other."""
+    flags = {"json": "--json", "dot": "--dot", "html": "--html", "check": "--check"}
+    forms = [flag for name, flag in flags.items() if getattr(options, name)]
+    what = [flag for name, flag in (("absent", "--not"), ("between", "--between")) if getattr(options, name)]
+    proofs = [flag for name, flag in (("all", "--all"), ("check", "--check")) if getattr(options, name)]
+    past = [flag for name, flag in (("epoch", "--epoch"), ("depth", "--depth")) if getattr(options, name) is not None]
+    for clash in (
+        forms,
+        what,
+        ["--not", proofs[0]] if options.absent and proofs else [],
+        ["--between", "--all"] if options.between and options.all else [],
+        ["--between", past[0]] if options.between and past else [],
+        ["--check", "--depth"] if options.check and options.depth else [],
+    ):
+        if len(clash) > 1:
+            raise UsageError(f"{clash[0]} and {clash[1]} exclude each other")
+
+
+def _shown(found: Proof | WhyNot | Between, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found.to_json(), ensure_ascii=False, indent=1))
     elif options.dot:
         print(found.to_dot())
     elif options.html:
-        Path(options.html).write_text(found.to_html(), "utf-8")
+        options.html.write_text(found.to_html(), "utf-8")
         print(f"wrote {options.html}")
     else:
         print(found)
     return 0
 
 
-def _checked(found: Proof) -> int:
-    """Have the checker replay the proof; its complaints, or how much it saw."""
+def _checked(found: Proof | Between) -> int:
+    """Have the checker replay the proofs; its complaints, or how much it saw."""
     complaints = found.check()
     for complaint in complaints:
         print(complaint)
     if not complaints:
-        print(f"ok: {len(found.document.nodes):,} facts, height {found.height:,}, each follows by its rule")
+        proofs = (
+            [found] if isinstance(found, Proof) else [p for p in (found.before, found.after) if isinstance(p, Proof)]
+        )
+        for proof in proofs:
+            size = len(proof.document.nodes)
+            print(f"ok: {size:,} facts, height {proof.height:,}, each follows by its rule")
     return WRONG if complaints else 0

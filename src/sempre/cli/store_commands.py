@@ -134,10 +134,16 @@ def refresh(options: argparse.Namespace) -> int:
 
 
 def whatif(options: argparse.Namespace) -> int:
-    """Apply changes to a copy that is forgotten."""
+    """Apply changes to a copy that is forgotten, or evaluate other rules beside it."""
     from sempre.api.stores import detached
 
+    if bool(options.rules) == bool(options.changes):
+        raise UsageError("whatif takes changes, or --rules NEW.dl\nhint: sempre whatif STORE CHANGES...")
+    if not options.rules:
+        check_no_reading(options)
     with opened(options) as database:
+        if options.rules:
+            return _whatif_rules(database, options)
         detached(database)
         epochs = [epoch for path in options.changes for epoch in read_changes(database.program.checked, path)]
         for epoch in epochs:
@@ -146,14 +152,35 @@ def whatif(options: argparse.Namespace) -> int:
             print(f"  {changes.report.instances:,} rule instances; {changes.report.why}")
             for sign, side in (("+", changes.added), ("-", changes.removed)):
                 for name, table in side.items():
-                    _print_facts(sign, name, table)
+                    print_facts(sign, name, table)
+    return 0
+
+
+def _whatif_rules(database: Database, options: argparse.Namespace) -> int:
+    """Print what other rules would do to the results."""
+    from sempre.api.rule_changes import under_rules
+    from sempre.explain.wording import fact_text
+
+    program = load_program(options.rules, options, spark=False)
+    found = under_rules(database, program)
+    for sign, side in (("+", found.added), ("-", found.removed)):
+        for name, rows in side.items():
+            for row in rows[:SHOWN_FACTS]:
+                print(f"  {sign}{fact_text(name, row)}")
+            if len(rows) > SHOWN_FACTS:
+                print(f"  {sign}{name}: {len(rows) - SHOWN_FACTS:,} more")
+    for title, names in (("new", found.new), ("gone", found.gone)):
+        if names:
+            print(f"  {title}: {', '.join(names)}")
+    if not any((*found.added.values(), *found.removed.values(), found.new, found.gone)):
+        print("nothing would change")
     return 0
 
 
 SHOWN_FACTS = 20
 
 
-def _print_facts(sign: str, name: str, table: Any) -> None:
+def print_facts(sign: str, name: str, table: Any) -> None:
     for row in table.slice(0, SHOWN_FACTS).to_pylist():
         values = ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in row.values())
         print(f"  {sign}{name}({values})")
@@ -164,18 +191,23 @@ def _print_facts(sign: str, name: str, table: Any) -> None:
 def query(options: argparse.Namespace) -> int:
     """Print the answers to an atom, from a store, or from a program and its facts."""
     if Path(options.store).is_file():
-        _print_answers(_answers_of_program(options))
+        print_answers(_answers_of_program(options))
         return 0
     if options.facts is not None:
         raise UsageError("-F is for questions to a program\nhint: a store has its facts")
-    if options.include_dir or options.macro or options.legacy or options.no_warn:
-        raise UsageError("-I, -M, -w and --legacy are for questions to a program\nhint: a store has its program")
+    check_no_reading(options)
     with opened(options) as database:
         if options.drop:
             print(summary(database.epoch, database.release(options.query)))
         else:
-            _print_answers(database.query(options.query))
+            print_answers(database.query(options.query))
     return 0
+
+
+def check_no_reading(options: argparse.Namespace) -> None:
+    """Refuse options that say how a program is read, where none is."""
+    if options.include_dir or options.macro or options.legacy or options.no_warn:
+        raise UsageError("-I, -M, -w and --legacy are for questions to a program\nhint: a store has its program")
 
 
 def _answers_of_program(options: argparse.Namespace) -> Any:
@@ -188,7 +220,7 @@ def _answers_of_program(options: argparse.Namespace) -> Any:
         return program.query(options.query, options.facts or ".", spark=spark, **_knobs(options))
 
 
-def _print_answers(table: Any) -> None:
+def print_answers(table: Any) -> None:
     if not table.column_names:
         print("true" if table.num_rows else "false")
     elif is_terminal(sys.stdout):

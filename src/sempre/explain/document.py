@@ -101,12 +101,12 @@ class ProofDocument:
             "others": list(self.others),
             "instances": self.instances,
             "base": list(self.base),
-            "rules": {str(number): _rule_json(rule) for number, rule in self.rules.items()},
+            "rules": {str(number): rule_json(rule) for number, rule in self.rules.items()},
             "nodes": [_node_json(node) for node in self.nodes],
         }
 
 
-def _rule_json(rule: ExplainedRule) -> dict[str, Any]:
+def rule_json(rule: ExplainedRule) -> dict[str, Any]:
     found: dict[str, Any] = {"text": rule.text, "place": rule.place}
     return {**found, "sentence": rule.sentence} if rule.sentence else found
 

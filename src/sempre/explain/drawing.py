@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sempre.explain.absence_document import HOLDS, OPEN, AbsenceDocument
 from sempre.explain.document import ABSENT, AGGREGATE, EXPLICIT, FACT, ProofDocument
 
 
@@ -21,6 +22,23 @@ def proof_dot(document: ProofDocument) -> str:
                 lines.append(f"  n{at} -> n{at}_{number} [style=dashed];")
             if premise.kind == AGGREGATE:
                 lines += [f"  n{at}_{number} -> n{other};" for other in premise.nodes]
+    return "\n".join([*lines, "}"])
+
+
+def absence_dot(document: AbsenceDocument) -> str:
+    """A graph: from absent facts to the literals of their nearest instances; what is missing is red."""
+    lines = ["digraph absence {", '  rankdir=TB; node [fontname="sans-serif", fontsize=11];']
+    for at, answer in enumerate(document.answers):
+        lines.append(f"  a{at} [label={_quoted(answer.text)}, shape=ellipse, style=dashed];")
+        for number, attempt in enumerate(answer.attempts):
+            rule = document.rules[attempt.rule]
+            lines.append(f"  a{at}_{number} [label={_quoted(rule.text)}, shape=plaintext];\n  a{at} -> a{at}_{number};")
+            for place, literal in enumerate(attempt.literals):
+                color = "black" if literal.state == HOLDS else "gray" if literal.state == OPEN else "red"
+                name = f"a{at}_{number}_{place}"
+                lines.append(f"  {name} [label={_quoted(literal.text)}, shape=box, color={color}];")
+                lines.append(f"  a{at}_{number} -> {name};")
+                lines += [f"  {name} -> a{literal.answer};"] if literal.answer >= 0 else []
     return "\n".join([*lines, "}"])
 
 

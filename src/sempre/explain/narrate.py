@@ -70,7 +70,7 @@ class Narrator:
         base = tuple(at for at, node in enumerate(nodes) if node.kind == EXPLICIT)
         further_nodes = tuple(range(len(order), len(nodes)))
         return ProofDocument(
-            tuple(nodes), 0, {at: self._rule(at) for at in sorted(used)}, base, further_nodes, instances, self.epoch
+            tuple(nodes), 0, {at: self.rule(at) for at in sorted(used)}, base, further_nodes, instances, self.epoch
         )
 
     def _prove(self, facts: Iterable[CodedFact]) -> None:
@@ -109,7 +109,7 @@ class Narrator:
             frontier, extra = coming, []
         return order, numbers
 
-    def _rule(self, at: int) -> ExplainedRule:
+    def rule(self, at: int) -> ExplainedRule:
         rule = self.prover.rules[at].rule
         return ExplainedRule(at, rule.text, str(rule.span), sentence_of(rule, self.state.program))
 
@@ -117,7 +117,7 @@ class Narrator:
 
     def _node(self, step: ProofStep, numbers: dict[CodedFact, int]) -> ToldFact:
         relation = self.state.program.relations[step.fact[0]]
-        values = self._values(step.fact[1], relation.types)
+        values = self.values(step.fact[1], relation.types)
         text = fact_text(relation.name, values)
         if step.rule < 0:
             return ToldFact(relation.name, values, text, EXPLICIT, step.height)
@@ -134,9 +134,9 @@ class Narrator:
         rule = self.prover.rules[step.rule]
         names = rule.question.variables
         types = tuple(type_of(name, rule.question.rule, self.state.program) for name in names)
-        return dict(zip(names, self._values(step.binding, types), strict=True))
+        return dict(zip(names, self.values(step.binding, types), strict=True))
 
-    def _values(self, codes: Codes, types: Sequence[Type]) -> tuple[Any, ...]:
+    def values(self, codes: Codes, types: Sequence[Type]) -> tuple[Any, ...]:
         return tuple(self.decoder.python(np.array([code]), type_)[0] for code, type_ in zip(codes, types, strict=True))
 
     def _premises(

@@ -16,7 +16,7 @@ def document_page(document: dict[str, Any], text: str) -> str:
     """The page of a document; `text` is what it shows where scripts do not run."""
     place = files("sempre.explain")
     style, script = ((place / name).read_text("utf-8") for name in ("page.css", "page.js"))
-    title = html.escape(str(document["title"] if "title" in document else document["fact"]))
+    title = html.escape(str(document["fact"]))
     data = json.dumps(document, ensure_ascii=False).replace("<", "\\u003c")
     return (
         "<!doctype html>\n"

@@ -155,6 +155,10 @@ class Prover:
     def _in_stratum(self, stratum: Stratum, asked: Sequence[CodedFact]) -> dict[CodedFact, ProofStep]:
         if stratum.index in self._rounds:
             return self._by_rounds(stratum, asked)
+        large = max(len(self.state.version(name)) for name in stratum.relations) > self.state.limits.traced_facts
+        witness = self._witness(stratum) if large else None
+        if witness is not None and witness.is_least:
+            return witness.steps(self, asked)
         try:
             return self._backward(stratum, asked)
         except TooMany:

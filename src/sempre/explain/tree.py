@@ -11,7 +11,10 @@ SHOWN_BASE = 20
 
 def proof_tree(document: ProofDocument) -> str:
     """The short answer, then the tree; what is told already is referred to."""
-    lines = [*_short(document), ""]
+    lines = _short(document)
+    if document.nodes[document.root].kind == EXPLICIT and not document.others:
+        return "\n".join(lines)
+    lines.append("")
     told: dict[int, int] = {}
     lines += _lines(document, document.root, "", "", told)
     if document.others:

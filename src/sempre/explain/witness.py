@@ -7,7 +7,9 @@ first search; halving it makes a balanced proof, and no proof by the transitive 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -118,15 +120,27 @@ class Witness:
 
     def steps(self, prover: Prover, asked: Sequence[CodedFact]) -> dict[CodedFact, ProofStep]:
         """A proof for each of some facts."""
+        from sempre.explain.prover import ProofStep
+
         found: dict[CodedFact, ProofStep] = {}
-        for _, (source, target) in asked:
-            self._halve(prover, self._path(source, target), found)
+        paths = [self._path(source, target) for _, (source, target) in asked]
+        edges = dict.fromkeys((self.name, edge) for path in paths for edge in itertools.pairwise(path))
+        explicit, steps = prover.instances(list(edges))
+        for step in steps:
+            if all(premise[0] != self.name for premise in step.premises):
+                found.setdefault(step.fact, replace(step, height=1))
+        found.update({fact: ProofStep(fact, 1) for fact in explicit})
+        for path in paths:
+            self._halve(prover, path, found)
         return found
+
+    @property
+    def is_least(self) -> bool:
+        """Whether no proof is of less height: turning an edge round takes a level, which another path may spare."""
+        return self._symmetric is None
 
     def _halve(self, prover: Prover, path: list[int], found: dict[CodedFact, ProofStep]) -> int:
         """A step for the ends of a path, and for all below; returns its height."""
-        from sempre.explain.prover import ProofStep
-
         fact = (self.name, (path[0], path[-1]))
         if fact in found:
             return found[fact].height
@@ -137,14 +151,6 @@ class Witness:
             premises = tuple((self.name, (part[0], part[-1])) for part in parts)
             found[fact] = self._by_rule(prover, self._transitive, fact, height, premises)
             return height
-        explicit, steps = prover.instances([fact])
-        if fact in explicit:
-            found[fact] = ProofStep(fact, 1)
-            return 1
-        for step in steps:
-            if all(premise[0] != self.name for premise in step.premises):
-                found[fact] = ProofStep(fact, 1, step.rule, step.binding, step.premises)
-                return 1
         assert self._symmetric is not None
         turned = (self.name, (path[-1], path[0]))
         height = 1 + self._halve(prover, path[::-1], found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ RUNS: dict[str, list[str]] = {
     "apply": ["store", "c.changes"],
     "refresh": ["store"],
     "query": ["store", "p(X, Y)"],
+    "shell": ["store"],
     "explain": ["store", 'p("a", "b")'],
     "whatif": ["store", "c.changes"],
     "verify": ["store"],
@@ -65,6 +67,7 @@ def test_every_flag_is_looked_at(command: str, tmp_path: Path, monkeypatch: pyte
     assert cli.main(["init", "store", "p.dl"]) == 0
     real = arguments.parse(["history", "store"] if command == "help" else [command, *RUNS[command]])
     watched = Watched(**vars(real))
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
     monkeypatch.setattr(cli, "parse", lambda argv: watched)
     assert cli.main([command]) == 0
     # `parse` refuses what cannot be honored, with the flags of its own checks: these count, too.

@@ -144,3 +144,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert main(["explain", "store", 'reach("a", "d")', "--dot", "--json"]) == 2
     assert main(["explain", "store", 'reach("d", "a")']) == 1
     assert "E641" in capsys.readouterr().err
+
+
+def test_a_view_explains_its_rows(db: sempre.Database) -> None:
+    assert db["reach"].explain(("a", "c")).base == explain(db, 'reach("a", "c")').base
+    assert "is absent" in str(db["reach"].explain(("c", "a"), absent=True))
