@@ -26,7 +26,9 @@ SLOW_SECONDS = 5
 FAR = (0, 1, -(1 << 62), (1 << 62) + 3, -1, (1 << 61) - 7)
 
 
-SEEDS = pytest.mark.parametrize("many", [False, pytest.param(True, id="many", marks=pytest.mark.slow)])
+SEEDS = pytest.mark.parametrize(
+    "many", [pytest.param(False, id="few"), pytest.param(True, id="many", marks=pytest.mark.slow)]
+)
 ALL = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
