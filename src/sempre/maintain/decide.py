@@ -314,11 +314,8 @@ def _followed(stratum: Stratum, sizes: StratumSizes, history: History, made: Dec
     if not known and kind == "mixed" and history.costs.get("delete"):
         kind = "delete"  # what goes costs more than what comes
         expected, known = history.expected(kind, change.rows, limits.similar_share)
-    if (
-        expected is not None
-        and known
-        and expected > max(limits.avoided_share * history.full_seconds, limits.time_moment)
-    ):
+    too_long = max(limits.avoided_share * history.full_seconds, limits.time_moment)
+    if expected is not None and expected > too_long and history.is_near(kind, change.rows, limits.guessed_share):
         return again(
             f"{change.rows:,} changed rows ({change.kind}) are expected to take {expected:.2f} s, "
             f"and a run from scratch takes {history.full_seconds:.2f} s",
