@@ -112,12 +112,6 @@ def _start(name: str) -> threading.Thread:
         return _loading[name]
 
 
-def seconds_without(since: float) -> float:
-    """The seconds since some moment (of `time.perf_counter`) during which the loops were still loading."""
-    began, ended = _when.get(LOOPS, (0.0, 0.0))
-    return max(0.0, ended - max(began, since))
-
-
 def _load(name: str) -> None:
     began = time.perf_counter()
     try:

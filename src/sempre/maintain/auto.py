@@ -108,7 +108,7 @@ class Auto:
         name, why = decide.upkeep(modular, fixpoint.walked, fixpoint.rounds, work.backend.limits)
         strategy: Strategy = WAYS[name]()
         memory: Memory | None = outcome.memory if strategy.name == DRedC.name else ranks_of(work, stratum, fixpoint)
-        chosen = ChosenStrategy(strategy, memory, History(watch.warm_seconds))
+        chosen = ChosenStrategy(strategy, memory, History(watch.seconds))
         if before is not None:
             costs = before.costs if chosen.way == before.way else {}
             chosen = replace(chosen, learned=replace(chosen.learned, costs=costs, ways=before.ways))

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import time
 
-from sempre.kernel.compiled import loading_seconds, seconds_without
-
-# So much of the time without compiled loops would not have been needed with them.
-SPARED = 2 / 3
+from sempre.kernel.compiled import loading_seconds
 
 
 class Stopwatch:
@@ -28,12 +25,6 @@ class Stopwatch:
         """The less of the seconds that went by and those that processors have spent on this process."""
         worked = time.process_time() - self._processor - loading_seconds(self._clock)
         return min(self.passed, max(worked, 0.0))
-
-    @property
-    def warm_seconds(self) -> float:
-        """About how long it would have taken with the compiled loops from the beginning."""
-        seconds = self.seconds
-        return seconds - SPARED * min(seconds, seconds_without(self._clock))
 
     @property
     def passed(self) -> float:

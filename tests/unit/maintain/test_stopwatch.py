@@ -7,7 +7,7 @@ import time
 import pytest
 
 from sempre.kernel import compiled
-from sempre.maintain.stopwatch import SPARED, Stopwatch
+from sempre.maintain.stopwatch import Stopwatch
 
 
 def test_waiting_is_no_work() -> None:
@@ -35,7 +35,6 @@ def test_loading_beside_the_work_is_none(before: float, left_out: float, monkeyp
     compiled._when[compiled.LOOPS] = (watch._clock - before, watch._clock - before + 3.0)
     compiled._took[compiled.LOOPS] = 3.0
     assert watch.seconds == pytest.approx(10.0 - left_out, abs=0.5)
-    assert watch.warm_seconds == pytest.approx(watch.seconds - left_out * SPARED, abs=0.5)
 
 
 def test_no_work_takes_less_than_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
