@@ -31,11 +31,11 @@ class Limits:
     # An update is given up when it has taken this share of the last run from scratch, and longer than a moment; one
     # whose end is near may take so many times as long, and one that is known to take longer, as long as that and a
     # little more.
-    time_share: float = 0.2
+    time_share: float = 0.3
     # What only inserts may take as long as a run.
     grown_share: float = 1.0
     time_moment: float = 0.05
-    shrinking_share: float = 2.0
+    shrinking_share: float = 1.5
     expected_slack: float = 1.3
     # It is also given up when what comes before its first round has taken this share of a run.
     prepare_share: float = 1.0
@@ -45,6 +45,8 @@ class Limits:
     guessed_share: float = 16.0
     # An update is given up before, once it has taken this part of its time, if it seems to take longer than a run.
     early_share: float = 0.25
+    # "Longer than a run" is so many times: what is foretold in the middle of rounds has been two to four times too much.
+    foretold_share: float = 2.0
     # A change that is expected to take longer than this share of a run from scratch is not tried. From the lesser share
     # on it is tried like one of which nothing is known.
     avoided_share: float = 1.2

@@ -250,7 +250,7 @@ class _Guard:
         self.expected = spent * (1 + rest)
         if spent > self._limit * (limits.shrinking_share if shrinks else 1.0):
             raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {full:.2f} s")
-        if not self._certain and self.expected > limits.expected_share * full:
+        if not self._certain and self.expected > limits.foretold_share * full:
             raise Abandoned(
                 f"{spent:.2f} s spent, {self.expected:.2f} s expected for {self.affected:,} facts and what follows "
                 f"from them, and a run from scratch takes {full:.2f} s"

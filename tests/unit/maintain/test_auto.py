@@ -226,7 +226,7 @@ def test_what_goes_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spent", "rest", "stops"), [(0.1, 5.0, False), (0.1, 9.0, True), (0.3, 1.0, True), (0.3, 0.1, False)]
+    ("spent", "rest", "stops"), [(0.1, 9.0, False), (0.1, 25.0, True), (0.35, 1.0, True), (0.35, 0.1, False)]
 )
 def test_an_update_is_given_up_as_soon_as_its_end_can_be_foretold(spent: float, rest: float, stops: bool) -> None:
     with database() as db:
