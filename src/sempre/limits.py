@@ -45,7 +45,7 @@ class Limits:
     guessed_share: float = 16.0
     # An update is given up before, once it has taken this part of its time, if it seems to take longer than a run.
     early_share: float = 0.25
-    # "Longer than a run" is so many times: what is foretold in the middle of rounds has been two to four times too much.
+    # "Longer than a run" is so many times as long: what is foretold early has been two to four times too much.
     foretold_share: float = 2.0
     # A change that is expected to take longer than this share of a run from scratch is not tried. From the lesser share
     # on it is tried like one of which nothing is known.
