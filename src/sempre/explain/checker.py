@@ -73,7 +73,13 @@ class _Checker:
             return "there is no such relation"
         row = self._row(relation, node)
         if node["kind"] == "explicit":
-            if not any(True for _ in self.facts.explicit_rows(relation.name, dict(enumerate(row)))):
+            known = {at: value for at, value in enumerate(row) if relation.kinds[at] is not Kind.RECORD}
+            types = [(type_.name, type_.kind) for type_ in relation.types]
+            found = (
+                tuple(self._value(value, *each) for value, each in zip(other, types, strict=True))
+                for other in self.facts.explicit_rows(relation.name, known)
+            )
+            if not any(_same(other, row) for other in found):
                 return "it is no explicit fact"
             return "" if node["height"] == 1 else "the height of an explicit fact is 1"
         rule = self._rule(relation, node)
@@ -106,11 +112,30 @@ class _Checker:
         """A value of JSON as what it stands for."""
         if kind is Kind.FLOAT:
             return float(value)
+        if kind is Kind.RECORD and value is not None and self.program.types[type_name].branches:
+            return self._branch(value, type_name)
         if kind is Kind.RECORD and value is not None:
             fields = self.program.types[type_name].fields
             types = [self.program.types[name] for _, name in fields]
             return tuple(self._value(v, t.name, t.kind) for v, t in zip(value, types, strict=True))
         return value
+
+    def _branch(self, value: Any, type_name: str) -> Any:
+        """A value of an algebraic type as rules have it: the number of its branch, and a record of what it holds."""
+        branches = self.program.types[type_name].branches
+        number = next(at for at, (name, _) in enumerate(branches) if name == value[0])
+        held = value[1:]
+        return (number, self._value(held, branches[number][1], Kind.RECORD) if held else None)
+
+    def _looked_up(self, name: str, given: Mapping[int, Any]) -> Iterable[Row]:
+        """Rows with values as rules have them; what is given of an algebraic type is compared here."""
+        relation = self.program.relations[name]
+        known = {at: value for at, value in given.items() if relation.kinds[at] is not Kind.RECORD}
+        for row in self.facts.rows(name, known):
+            types = zip(row, relation.types, strict=True)
+            inner = tuple(self._value(value, type_.name, type_.kind) for value, type_ in types)
+            if all(_same(inner[at], value) for at, value in given.items()):
+                yield inner
 
     def _rule(self, relation: Relation, node: Mapping[str, Any]) -> NormalRule | None:
         told = self.document["rules"][str(node["rule"])]["text"]
@@ -143,7 +168,7 @@ class _Checker:
             return (each for each in premises.get(name, ()) if all(_same(each[at], v) for at, v in given.items()))
 
         total = relation.aggregate if relation.aggregate and relation.aggregate[0] in ("sum", "count") else None
-        for env in solve(rule.body, {}, among, self.facts.rows):
+        for env in solve(rule.body, {}, among, self._looked_up):
             head = [value_of(arg, env) for arg in rule.args]
             if all(_same(a, b) for at, (a, b) in enumerate(zip(head, row, strict=True)) if not total or at != total[1]):
                 return total is None or self._adds_up(relation, row)
@@ -155,7 +180,7 @@ class _Checker:
         kind, column = relation.aggregate
         values = [each[column] for each in self.facts.explicit_rows(relation.name, _group(row, column))]
         for rule in (rule for rule in self.program.rules if rule.relation == relation.name):
-            for env in solve(rule.body, {}, self.facts.rows, self.facts.rows):
+            for env in solve(rule.body, {}, self._looked_up, self._looked_up):
                 head = [value_of(arg, env) for arg in rule.args]
                 if all(_same(head[at], value) for at, value in _group(row, column).items()):
                     values.append(head[column])

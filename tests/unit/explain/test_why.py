@@ -149,3 +149,11 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 def test_a_view_explains_its_rows(db: sempre.Database) -> None:
     assert db["reach"].explain(("a", "c")).base == explain(db, 'reach("a", "c")').base
     assert "is absent" in str(db["reach"].explain(("c", "a"), absent=True))
+
+
+def test_values_of_algebraic_types_are_checked() -> None:
+    db = sempre.Database(
+        ".type L = N {} | C {h: number, t: L} .decl l(x: L) l($N()). l($C(1, x)) :- l(x), x = $N()."
+        ".decl q(n: number) q(h) :- l($C(h, _))."
+    )
+    assert explain(db, "q(1)").check() == []
