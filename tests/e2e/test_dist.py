@@ -40,7 +40,7 @@ def sources() -> set[str]:
     return {
         path.relative_to(folder).as_posix()
         for path in (folder / "sempre").rglob("*")
-        if path.is_file() and path.suffix in (".py", ".typed")
+        if path.is_file() and path.suffix in (".py", ".typed", ".css", ".js")
     }
 
 

@@ -79,6 +79,8 @@ REPORT |= {
     "ignored_deletions",
     "by_position",
     "jobs",
+    "workers",
+    "skew",
 }
 
 
