@@ -79,6 +79,8 @@ class AbsenceNarrator:
                 (value,) = self.narrator.values((int(rows.columns()[column][0]),), (relation.types[column],))
                 return f"the {kind} of its group is {value_text(value)}"
             return "its group has no rows"
+        if any(all(literal.state == HOLDS for literal in attempt.literals) for attempt in attempts):
+            return "a rule derives it, and the relation keeps another row in its place"
         return "" if attempts else "no rule can give it, whatever the facts are"
 
     # -------------------------------------------------------------------------------------------------- attempts

@@ -93,7 +93,7 @@ class Absence:
         count = len(rule.rule.body)
         if self._left(at, rule, fact, tuple(range(count)), circular=True) is None:
             return None  # not even the head fits
-        for out in range(1, min(count, MOST_OUT) + 1):
+        for out in range(min(count, MOST_OUT) + 1):
             tried = (self._left(at, rule, fact, chosen) for chosen in self._choices(rule, out))
             candidates = [near for near in tried if near is not None]
             if candidates:

@@ -185,3 +185,12 @@ def test_the_shell_and_other_rules(
     assert main(["whatif", "store", "--rules", "reach.dl"]) == 0
     assert capsys.readouterr().out == "nothing would change\n"
     assert main(["whatif", "store"]) == 2
+
+
+def test_a_row_that_another_is_chosen_for() -> None:
+    db = sempre.Database(
+        ".decl e(x: number, y: number) .decl c(x: number, y: number) choice-domain x"
+        " c(x, y) :- e(x, y). e(1, 2). e(1, 3)."
+    )
+    (lost,) = {(1, 2), (1, 3)} - set(db["c"])
+    assert "the relation keeps another row" in str(absent(db, f"c{lost}"))
