@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import generate
+import java
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "build" / "benchmarks"
@@ -70,7 +71,7 @@ class Result:
 def benchmarks(shared: Path) -> list[Benchmark]:
     """All that can run here; those on real data where the folder `shared` has it."""
     programs = ROOT / "benchmarks" / "programs"
-    found = [Benchmark(name, programs / f"{name}.dl", DATA / name) for name in generate.BENCHMARKS]
+    found = [Benchmark(name, programs / f"{name}.dl", DATA / name) for name in (*generate.BENCHMARKS, "java")]
     found += [
         Benchmark(name, shared / program, shared / facts)
         for name, (program, facts) in SHARED.items()
@@ -81,6 +82,8 @@ def benchmarks(shared: Path) -> list[Benchmark]:
 
 def measure(benchmark: Benchmark, repeat: int, options: list[str], sources: list[Path]) -> list[Result]:
     """For each of the sources the fastest of `repeat` runs, each in a fresh process, in turns."""
+    if benchmark.name == "java" and not benchmark.facts.is_dir():
+        java.write(benchmark.facts)
     if benchmark.name in generate.BENCHMARKS and not benchmark.facts.is_dir():
         generate.write(benchmark.name, benchmark.facts)
     epochs = [[_run_once(benchmark, options, source) for source in sources] for _ in range(repeat)]
