@@ -51,7 +51,9 @@ class Source:
         self.add("ClassType", "org.example.Main")
         self.add("DirectSuperclass", "org.example.Main", OBJECT)
         main = "<org.example.Main: void main(java.lang.String[])>"
-        self.add("Method", main, "main", "java.lang.String[]", "org.example.Main", "void", "void(java.lang.String[])", 1)
+        self.add(
+            "Method", main, "main", "java.lang.String[]", "org.example.Main", "void", "void(java.lang.String[])", 1
+        )
         self.add("MethodModifier", main, "static")
         self.add("MainMethod", main)
         for index, package in enumerate(self.packages):
@@ -204,7 +206,9 @@ class Body:
     def load(self) -> None:
         instruction, index = self.next("read")
         field = self.rng.choice(self.package.fields)
-        self.add("LoadInstanceField", instruction, index, self.rng.choice(self.objects), self.base(), field, self.method)
+        self.add(
+            "LoadInstanceField", instruction, index, self.rng.choice(self.objects), self.base(), field, self.method
+        )
 
     def store(self) -> None:
         instruction, index = self.next("write")

@@ -65,6 +65,10 @@ class Limits:
     choice_rows: int = 64
     # Where a lookup may find so many rows and another atom has a say in what it binds, every row asks both.
     crowd_rows: int = 16
+    # So it does where a lookup may find so many rows, and the other atom no more than so many times that on average:
+    # relations grow while rules recur, and which of two lookups finds less may change.
+    expanding_rows: int = 2
+    uncertain_share: float = 4.0
     # Rows that the number of distinct values of a column is estimated from.
     sample_rows: int = 4096
     # After this many rounds, deltas of at most this many rows are followed row by row where that is possible.

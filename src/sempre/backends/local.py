@@ -66,11 +66,14 @@ from sempre.plan.backend import (
 from sempre.plan.domains import domains
 from sempre.plan.faults import located
 from sempre.plan.ops import Distinct, Either, Neighbors, Plan, Probe, Step
+from sempre.plan.planner import Matching
 
 # Where facts are found this many times on average, repetitions are added up before anything is sorted; where they are
 # not, that is tried again after so many times.
 REPEATING = 3
 REPEAT_AGAIN = 16
+# An odd number with bits all over, to mix columns with.
+_MIXING = np.int64(0x2545F4914F6CDD1D)
 
 
 @dataclass(slots=True)
@@ -713,6 +716,7 @@ class TraceStatistics:
         self._state = state
         self._distinct: dict[tuple[str, int], int] = {}
         self._crowds: dict[tuple[str, int], float] = {}
+        self._matching: dict[tuple[str, tuple[int, ...]], Matching] = {}
 
     def size(self, relation: str) -> int:
         return len(self._state[relation])
@@ -728,6 +732,12 @@ class TraceStatistics:
         if key not in self._crowds:
             self._crowds[key] = _crowd(self._state[relation], column, self.limits.sample_rows)
         return self._crowds[key]
+
+    def matching(self, relation: str, columns: tuple[int, ...]) -> Matching:
+        key = (relation, columns)
+        if key not in self._matching:
+            self._matching[key] = _matching(self._state[relation], columns, self.limits.sample_rows)
+        return self._matching[key]
 
 
 def _largest(trace: Trace) -> Keys:
@@ -747,14 +757,38 @@ def _distinct_values(trace: Trace, column: int, sample_rows: int) -> int:
     return max(1, int((keys.size / sample.size) ** 0.5 * once) + counts.size - once)
 
 
+def _matching(trace: Trace, columns: tuple[int, ...], sample_rows: int) -> Matching:
+    """What a lookup by these columns finds, as a sample has it."""
+    keys = _sampled(trace, sample_rows)
+    if not keys.size:
+        return Matching(1.0, 1.0)
+    mixed = np.zeros(keys.size, np.int64)
+    for column in columns:
+        mixed = (mixed ^ (mixed >> 29)) * _MIXING + trace.packing.unpack(keys, column)
+    _, counts = join.tally(mixed)
+    scale = len(trace) / keys.size
+    once = int((counts == 1).sum())
+    values = max(1.0, scale**0.5 * once + counts.size - once)
+    alike = float((counts * (counts - 1)).sum()) / keys.size
+    # Never is the average over the rows less than that over the values.
+    crowd = 1.0 + alike * scale
+    return Matching(min(len(trace) / values, crowd), crowd)
+
+
+def _sampled(trace: Trace, sample_rows: int) -> Keys:
+    """At random: a sample at even distances would miss rows that are alike, in sorted rows."""
+    keys = _largest(trace)
+    if keys.size > sample_rows:
+        return keys[np.random.default_rng(0).choice(keys.size, sample_rows, replace=False, shuffle=False)]
+    return keys
+
+
 def _crowd(trace: Trace, column: int, sample_rows: int) -> float:
     """How many rows share the value that a row has in a column, on average over the rows.
 
-    By the pairs of rows of a random sample that are alike; a sample at even distances would miss them, in sorted rows.
+    By the pairs of rows of a sample that are alike.
     """
-    keys = _largest(trace)
-    if keys.size > sample_rows:
-        keys = keys[np.random.default_rng(0).integers(0, keys.size, sample_rows)]
+    keys = _sampled(trace, sample_rows)
     _, counts = join.tally(trace.packing.unpack(keys, column).copy())
     alike = float((counts * (counts - 1)).sum()) / max(keys.size, 1)
     return 1.0 + alike * (len(trace) / max(keys.size, 1))

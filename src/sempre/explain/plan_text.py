@@ -55,6 +55,9 @@ class NoStatistics:
     def crowd(self, relation: str, column: int) -> float:
         return 1 << 8
 
+    def matching(self, relation: str, columns: tuple[int, ...]) -> None:
+        return None
+
 
 def plans(program: CheckedProgram) -> str:
     """Every plan of the program, as it would be made before any data is known."""

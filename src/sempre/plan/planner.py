@@ -63,6 +63,23 @@ class Statistics(Protocol):
         """About how many rows have the value of the column that a row of the relation has: hubs weigh most."""
         ...
 
+    def matching(self, relation: str, columns: tuple[int, ...]) -> Matching | None:
+        """What a lookup by these columns together finds; None where no more is known than each column alone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """About how many rows have the same values of some columns: for a value on average, and for a row on average."""
+
+    mean: float
+    crowd: float
+
+    @property
+    def fanout(self) -> float:
+        """Between the two: who looks values up may ask for all alike, or for common ones more often."""
+        return float((self.mean * self.crowd) ** 0.5)
+
 
 @dataclass(frozen=True, slots=True)
 class LiteralState:
@@ -303,6 +320,21 @@ def _expands(literal: Goal, known: frozenset[str], statistics: Statistics) -> bo
     )
 
 
+def _is_uncertain(picked: Match, other: Match, known: frozenset[str], statistics: Statistics) -> bool:
+    """Whether the first may well find some rows, and more than the other."""
+    found = _matching(picked, known, statistics)
+    rival = _matching(other, known, statistics)
+    if found is None or rival is None:
+        return False
+    limits = statistics.limits
+    return found.crowd >= limits.expanding_rows and rival.mean < found.crowd * limits.uncertain_share
+
+
+def _matching(match: Match, known: frozenset[str], statistics: Statistics) -> Matching | None:
+    bound = tuple(column for column, arg in enumerate(match.args) if _is_known(arg, known))
+    return statistics.matching(match.relation, bound) if bound else None
+
+
 def _can_be_looked_up(literal: Goal, known: frozenset[str]) -> bool:
     return isinstance(literal, Match) and any(_is_known(arg, known) for arg in literal.args)
 
@@ -328,13 +360,14 @@ def _rival(
         if index == pick or not _can_be_looked_up(body[index], known):
             return False
         match = _match(body[index])
-        if expands and binding(match) & binding(picked) - known:
+        shares = bool(binding(match) & binding(picked) - known)
+        if shares and (expands or _is_uncertain(picked, match, known, statistics)):
             return True
         # It is not worth making an index for one that has no say in what the one picked binds.
         bound = frozenset(column for column, arg in enumerate(match.args) if _is_known(arg, known))
         return adaptive and orders.serves(match.relation, bound)
 
-    return min(filter(is_rival, todo), key=lambda index: _fanout(body[index], known, statistics), default=None)
+    return min(filter(is_rival, todo), key=lambda index: _preference(body[index], known, statistics), default=None)
 
 
 def _next(body: Sequence[Goal], todo: list[int], known: frozenset[str], statistics: Statistics) -> int:
@@ -343,18 +376,18 @@ def _next(body: Sequence[Goal], todo: list[int], known: frozenset[str], statisti
     for index in ready:
         if _is_cheap(body[index]):
             return index
-    atoms = [(_fanout(body[index], known, statistics), index) for index in todo if isinstance(body[index], Match)]
-    best = min(atoms, default=None)
+    atoms = [index for index in todo if isinstance(body[index], Match)]
+    best = min(atoms, key=lambda index: _preference(body[index], known, statistics), default=None)
     late = [index for index in ready if not isinstance(body[index], Fold)] or ready
     if best is None:
         assert late, "a literal is never bound: the analysis let it pass"
         return late[0]
     # Rather compute a value that an atom can be looked up by than build a cross product.
-    crosses = not any(_is_known(arg, known) for arg in _match(body[best[1]]).args)
+    crosses = not any(_is_known(arg, known) for arg in _match(body[best]).args)
     helps = [index for index in late if binding(body[index]) - known]
-    if crosses and helps and _match(body[best[1]]).args:
+    if crosses and helps and _match(body[best]).args:
         return helps[0]
-    return best[1]
+    return best
 
 
 def _match(literal: Goal) -> Match:
@@ -402,15 +435,26 @@ def _fanout(literal: Goal, known: frozenset[str], statistics: Statistics) -> flo
     """About how many rows of the atom join with one row so far."""
     match = _match(literal)
     size = float(statistics.size(match.relation))
-    fanout, bound = size, 0
-    for column, arg in enumerate(match.args):
-        if _is_known(arg, known):
-            bound += 1
-            fanout /= statistics.distinct(match.relation, column)
-    if bound == len(match.args):
+    bound = tuple(column for column, arg in enumerate(match.args) if _is_known(arg, known))
+    if len(bound) == len(match.args):
         return 0.0
-    # Never below what independent columns can promise; unbound atoms after everything bound.
-    return max(fanout, 1e-3) if bound else 1e6 + size
+    if not bound:  # after everything bound
+        return 1e6 + size
+    together = statistics.matching(match.relation, bound)
+    if together is not None:
+        return together.fanout
+    fanout = size
+    for column in bound:
+        fanout /= statistics.distinct(match.relation, column)
+    # Never below what independent columns can promise.
+    return max(fanout, 1e-3)
+
+
+def _preference(literal: Goal, known: frozenset[str], statistics: Statistics) -> tuple[float, str, str]:
+    """What the atom to take next has least of. Its place in the text says nothing: the order there does not matter."""
+    match = _match(literal)
+    shown = " ".join("_" if isinstance(arg, Var) and arg.name.startswith("#") else str(arg) for arg in match.args)
+    return _fanout(literal, known, statistics), match.relation, shown
 
 
 def _is_known(arg: Expr, known: frozenset[str]) -> bool:

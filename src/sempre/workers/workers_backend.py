@@ -267,6 +267,9 @@ class RemoteStatistics:
         """None to speak of: rows cannot choose their lookups here, and every order to choose from would be a copy."""
         return 0.0
 
+    def matching(self, relation: str, columns: tuple[int, ...]) -> None:
+        return None
+
 
 class WorkersBackend:
     """Runs plans on workers."""

@@ -73,6 +73,9 @@ class Large:
     def crowd(self, relation: str, column: int) -> int:
         return 10
 
+    def matching(self, relation: str, columns: tuple[int, ...]) -> None:
+        return None
+
 
 def test_facts_that_are_found_again_are_split_by_variable() -> None:
     """`h(x, y, z) :- a(x, w), b(y, w), c(z, w)`: begins with the values of one, and filters by the others."""

@@ -278,6 +278,9 @@ class NearSizes:
     def crowd(self, relation: str, column: int) -> float:
         return 0.0  # rows are not asked which lookup finds less: each would fetch something
 
+    def matching(self, relation: str, columns: tuple[int, ...]) -> None:
+        return None
+
 
 class NearBackend:
     """Runs plans in this process, over versions that are elsewhere. For one update of one stratum."""

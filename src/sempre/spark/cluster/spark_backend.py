@@ -78,6 +78,9 @@ class Sizes:
     def crowd(self, relation: str, column: int) -> float:
         return 0.0  # the rows of a DataFrame are not asked which lookup finds less
 
+    def matching(self, relation: str, columns: tuple[int, ...]) -> None:
+        return None
+
 
 class SparkBackend:
     """Runs plans as DataFrames of a session that somebody else owns."""
