@@ -49,6 +49,22 @@ def test_facts_in_results_out(folder: Path) -> None:
     assert facts_of(folder / "out" / "reach.csv") == {("a", "b"), ("b", "c"), ("a", "c")}
 
 
+def test_the_plans_that_were_used_are_shown(folder: Path) -> None:
+    (folder / "reach.dl").write_text(REACH.replace("edge(y, z).", "edge(y, z), z != x.\n.plan 0:(2, 1)"), "utf-8")
+    done = sempre("run", "reach.dl", "-D", "out", "--modules", "off", "--show", "plans", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "reach\t3\n")
+    assert done.stderr.splitlines() == [
+        "rule 0: reach(x, y) :- edge(x, y).",
+        "  scan edge -> x, y",
+        "  emit reach(x, y)",
+        "rule 1, new facts in literal 1: reach(x, z) :- reach(x, y), edge(y, z), z != x.",
+        "  scan new facts of reach -> x, y",
+        "  look up old edge by x = y -> z",
+        "  keep where z != x",
+        "  emit reach(x, z)",
+    ]
+
+
 def test_every_epoch_is_applied_and_reported(folder: Path) -> None:
     (folder / "c.dl").write_text('+edge("c", "ż"). commit. -edge("b", "c"). commit.\n', "utf-8")
     flags = ["--changes", "c.dl", "--changes-out", "d", "--report", "r.json"]

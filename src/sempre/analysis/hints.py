@@ -1,4 +1,4 @@
-"""`.plan` after a rule: nothing depends on it here, but one that does not fit its rule is a mistake."""
+"""`.plan` after a rule: one that does not fit its rule is a mistake."""
 
 from __future__ import annotations
 

@@ -190,7 +190,8 @@ class NormalRule:
 
     `number` identifies the rule in reports. With `relation.aggregate`, the argument at that column is the
     expression under the aggregate. `kinds` gives the kind of every variable, nested ones included; `records` the
-    type of those that hold records, empty for one that can only be nil.
+    type of those that hold records, empty for one that can only be nil. `plan` is the `.plan` after the rule: the order
+    of its atoms, by version.
     """
 
     number: int
@@ -202,6 +203,7 @@ class NormalRule:
     text: str = field(default="", compare=False)
     span: Span = field(default=NOWHERE, compare=False)
     records: dict[str, str] = field(default_factory=dict, compare=False)
+    plan: tuple[tuple[int, tuple[int, ...]], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class _Normalizer:
             return Fact(head.relation, args, text, clause.source.span)
         return NormalRule(
             number, head.relation, args, tuple(scope.literals), self.kinds, clause.head.deletes, text,
-            clause.source.span, self.records,
+            clause.source.span, self.records, clause.source.plan,
         )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------------ names

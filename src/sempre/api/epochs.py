@@ -307,6 +307,15 @@ class Epochs:
         """Which input changes of an epoch caused the changes of a relation."""
         raise NotImplementedError
 
+    def plans(self) -> str:
+        """The plans that rules have been evaluated by so far, as text."""
+        from sempre.explain.plan_text import used_plans
+
+        with self._turn():
+            engine = self._engine
+            ready = engine.places.plans.values() if isinstance(engine, Engine) else [engine.plans]
+            return used_plans(engine.program, (plan for each in ready for plan in each.used()))
+
     @property
     def _is_local(self) -> bool:
         """Whether all rows are in the driver, and numbered: then a question can have values of its own."""

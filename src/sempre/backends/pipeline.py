@@ -648,7 +648,7 @@ def _reduce(step: Reduce, values: Values, piece_rows: int, carried: frozenset[st
     there = _Nested(literal, step.steps_there, values, piece_rows, carried) if step.steps_there else None
 
     def results(nested: _Nested, rows: Bindings, views: Views) -> tuple[join.Mask, Column]:
-        once, places = _once(rows, shared)
+        once, places = once_each(rows, shared)
         groups, terms = nested.solutions(once, views, literal.expr)
         found, column = reduce.by_group(literal.kind, literal.operand.value, groups, terms, once.size)
         return found[places], column[places]
@@ -693,9 +693,11 @@ def _lower(step: LowerRank, values: Values, live: frozenset[str]) -> Runner:
     return lower
 
 
-def _once(rows: Bindings, names: Sequence[str]) -> tuple[Bindings, join.Rows]:
+def once_each(rows: Bindings, names: Sequence[str]) -> tuple[Bindings, join.Rows]:
     """One row for every combination of these columns, and for each row which of them has its own."""
     places = np.zeros(rows.size, np.intp)
+    if not rows.size:
+        return rows, places
     if not names:
         return Bindings(1, {}, rows.fields), places
     columns = [rows.columns[name] for name in names]

@@ -255,6 +255,7 @@ def _run_parser() -> _Parser:
     add("--report", metavar="FILE.json", type=Path, help="write what was done, and how long it took")
     add_reading(parser.add_argument_group("how the program is read").add_argument)
     add_refused(add)
+    add("--show", choices=("plans",), help="print the plans that were used, on standard error")
     expert = parser.add_argument_group("how it is evaluated").add_argument
     expert("--strategy", choices=STRATEGY_NAMES, default="auto")
     expert("--switch", metavar="SHARE|never", type=_share, help=SWITCH_HELP)

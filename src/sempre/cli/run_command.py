@@ -98,6 +98,7 @@ def _evaluate(
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
             reports.append(_record(options, checked, number, changes, clock, io))
         del changes
+        plans = database.plans() if options.show else ""  # reading numbers values, and may put plans out of date
     finally:
         if line is not None:
             line.clear()
@@ -106,6 +107,8 @@ def _evaluate(
     if not options.no_warn:
         show_warnings(written.warnings, {})
     reports[-1]["write_seconds"] += clock.take()["write_seconds"]
+    if plans:
+        print(plans, file=sys.stderr)
     return reports
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, NormalRule, Stratum, Var
 from sempre.limits import DEFAULTS
 from sempre.maintain.decide import (
@@ -25,6 +27,7 @@ from sempre.plan.ops import (
     Filter,
     LowerRank,
     Pivot,
+    Plan,
     Probe,
     RankOf,
     Read,
@@ -34,7 +37,7 @@ from sempre.plan.ops import (
     matches,
     relations_of,
 )
-from sempre.plan.planner import plan_rule
+from sempre.plan.planner import from_head, plan_rule, stated_order
 from sempre.rewrites.equivalences import close_equivalences
 from sempre.rewrites.successors import shown
 
@@ -68,11 +71,16 @@ def plans(program: CheckedProgram) -> str:
     lines: list[str] = []
     for stratum in program.strata:
         for rule in stratum.nonrecursive:
-            lines += _plan_lines(rule, None, program, orders)
+            lines += _plan_lines(rule, None, stratum, program, orders)
         for rule in stratum.recursive:
             for pivot in _pivots(rule, stratum):
-                lines += _plan_lines(rule, pivot, program, orders)
+                lines += _plan_lines(rule, pivot, stratum, program, orders)
     return "\n".join(lines)
+
+
+def used_plans(program: CheckedProgram, found: Iterable[Plan]) -> str:
+    """Plans that were made with data at hand."""
+    return "\n".join(line for plan in found for line in _lines_of(plan, program, _title(plan.rule, plan.pivot)))
 
 
 def modules(parts: Modular) -> str:
@@ -131,10 +139,26 @@ def _pivots(rule: NormalRule, stratum: Stratum) -> list[Pivot]:
     return [Pivot(index) for index, atom in atoms if isinstance(atom, Match) and atom.relation in stratum.relations]
 
 
-def _plan_lines(rule: NormalRule, pivot: Pivot | None, program: CheckedProgram, orders: Orders) -> list[str]:
-    plan = plan_rule(rule, pivot, NoStatistics(), orders)
-    title = f"rule {rule.number}" + ("" if pivot is None else f", new facts in literal {pivot.literal + 1}")
-    lines = [f"{title}: {rule.text}"]
+def _plan_lines(
+    rule: NormalRule, pivot: Pivot | None, stratum: Stratum, program: CheckedProgram, orders: Orders
+) -> list[str]:
+    stated = stated_order(rule, pivot, frozenset(stratum.relations))
+    plan = plan_rule(rule, pivot, NoStatistics(), orders, stated=stated)
+    return _lines_of(plan, program, _title(rule, pivot) + (", in the order of its `.plan`" if stated else ""))
+
+
+def _title(rule: NormalRule, pivot: Pivot | None) -> str:
+    title = f"rule {rule.number}"
+    if pivot is None:
+        return title
+    if from_head(pivot):
+        return f"{title}, from facts of its head"
+    inner = "" if pivot.inner < 0 else f", atom {pivot.inner + 1} in it"
+    return f"{title}, new facts in literal {pivot.literal + 1}{inner}{', by rank' if pivot.ranked else ''}"
+
+
+def _lines_of(plan: Plan, program: CheckedProgram, title: str) -> list[str]:
+    lines = [f"{title}: {plan.rule.text}"]
     lines += [f"  {line}" for step in plan.steps for line in step_lines(step, program)]
     head = ", ".join(expression(arg) for arg in plan.head)
     return [*lines, f"  emit {plan.relation}({head})"]

@@ -9,7 +9,7 @@ from sempre.data import dataclass
 from sempre.plan.backend import Backend, Executable, Version
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import HEAD, Order, Pivot, Plan, Read, matches, nested_matches, probes
-from sempre.plan.planner import plan_rule
+from sempre.plan.planner import plan_rule, stated_order
 
 
 @dataclass(slots=True)
@@ -58,6 +58,7 @@ class Plans:
             self.orders,
             self._strata[rule.relation],
             None if aggregate is None else aggregate[1],
+            stated_order(rule, pivot, self._strata[rule.relation]),
         )
         if entry is not None and plan == entry.plan:
             entry.sizes = _sizes(entry.reads, state)
@@ -66,6 +67,10 @@ class Plans:
         entry = _Entry(plan, self._backend.prepare(plan), _sizes(reads, state), reads)
         self._entries[key] = entry
         return entry
+
+    def used(self) -> list[Plan]:
+        """The plans that are ready, rule by rule."""
+        return [self._entries[key].plan for key in sorted(self._entries, key=lambda key: (key[0], str(key[1])))]
 
     def needed_orders(self, rules: Iterable[tuple[NormalRule, Pivot | None]]) -> dict[tuple[str, Read], set[Order]]:
         """The orders that the ready plans of these rules look up each version by."""

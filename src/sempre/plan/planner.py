@@ -127,11 +127,12 @@ def plan_rule(
     orders: Orders,
     recursive: frozenset[str] = NOTHING,
     ignored: int | None = None,
+    stated: tuple[int, ...] = (),
 ) -> Plan:
     """The plan of `rule` with this pivot.
 
     `recursive` are the relations of the rule's stratum. A plan from the head ignores column `ignored` of the given
-    facts: with an aggregate in the head, they stand for their groups.
+    facts: with an aggregate in the head, they stand for their groups. `stated` is the order of atoms, if there is one.
     """
     if pivot == SPLIT:
         steps = split_steps(rule, statistics, orders)
@@ -159,10 +160,26 @@ def plan_rule(
         how += [LiteralState(Read.CHANGED)] * (len(earlier) + 1)
     first = len(body) - 1 if seed is not None else None if pivot is None else pivot.literal
     backward = pivot is not None and from_head(pivot)
-    steps = order_steps(body, how, NOTHING, needed, statistics, orders, first, adaptive=backward)
+    steps = order_steps(body, how, NOTHING, needed, statistics, orders, first, adaptive=backward, given=stated)
     if pivot is not None and pivot.inner >= 0:
         steps = (steps[0], Distinct(steps[0].live), *steps[1:])
     return Plan(rule, pivot, steps)
+
+
+def stated_order(rule: NormalRule, pivot: Pivot | None, recursive: frozenset[str]) -> tuple[int, ...]:
+    """The positions of the rule's atoms in the order that its `.plan` states for this plan; empty if it states none.
+
+    A version is a recursive atom that new facts are read for, by its place among these; without any there is version 0.
+    """
+    atoms = matches(rule.body)
+    own = [index for index in atoms if _match(rule.body[index]).relation in recursive]
+    if not rule.plan or (pivot is None) == bool(own):
+        return ()
+    if pivot is not None and (pivot.literal not in own or pivot != Pivot(pivot.literal)):
+        return ()
+    order = dict(rule.plan).get(0 if pivot is None else own.index(pivot.literal), ())
+    # One alternative of a rule may have other atoms than the one that the order is for.
+    return tuple(atoms[position - 1] for position in order) if sorted(order) == [*range(1, len(atoms) + 1)] else ()
 
 
 def from_head(pivot: Pivot) -> bool:
@@ -261,8 +278,11 @@ def order_steps(
     first: int | None = None,
     adaptive: bool = False,
     branchings: int = BRANCHINGS,
+    given: tuple[int, ...] = (),
 ) -> tuple[Step, ...]:
     """Steps for a body in which `bound` is bound already and `needed` is read afterwards.
+
+    Atoms come in the order `given`, if there is one.
 
     Where several atoms can be looked up next and have a say in each other's variables, which of them comes first is
     left to the rows. With `adaptive`, so it is where they only share what is bound: averages say little of the few
@@ -272,10 +292,10 @@ def order_steps(
     chosen: list[tuple[int, ...]] = []
     known = bound
     while todo:
-        pick = first if first in todo else _next(body, todo, known, statistics)
+        pick = first if first in todo else _next(body, todo, known, statistics, given)
         assert pick is not None
         picks: tuple[int, ...] = (pick,)
-        if pick != first:
+        if pick != first and not given:
             picks = _meeting(body, todo, pick, known, statistics)
             other = _rival(body, todo, pick, known, statistics, orders, adaptive) if len(picks) == 1 else None
             if other is not None and branchings:
@@ -370,13 +390,17 @@ def _rival(
     return min(filter(is_rival, todo), key=lambda index: _preference(body[index], known, statistics), default=None)
 
 
-def _next(body: Sequence[Goal], todo: list[int], known: frozenset[str], statistics: Statistics) -> int:
-    """The literal to take next."""
+def _next(
+    body: Sequence[Goal], todo: list[int], known: frozenset[str], statistics: Statistics, given: tuple[int, ...] = ()
+) -> int:
+    """The literal to take next; of the atoms, the first that is left of those `given`."""
     ready = [index for index in todo if not isinstance(body[index], Match) and _ready(body[index], known)]
     for index in ready:
         if _is_cheap(body[index]):
             return index
     atoms = [index for index in todo if isinstance(body[index], Match)]
+    if given and atoms:
+        return min(atoms, key=given.index)
     best = min(atoms, key=lambda index: _preference(body[index], known, statistics), default=None)
     late = [index for index in ready if not isinstance(body[index], Fold)] or ready
     if best is None:

@@ -18,7 +18,18 @@ from typing import TypeAlias
 import numpy as np
 
 from sempre.analysis.model import Const, Fold, Var
-from sempre.backends.pipeline import Bindings, Runner, Scan, Sink, _compile, _concatenated, _distinct, compute, encode
+from sempre.backends.pipeline import (
+    Bindings,
+    Runner,
+    Scan,
+    Sink,
+    _compile,
+    _concatenated,
+    _distinct,
+    compute,
+    encode,
+    once_each,
+)
 from sempre.data import dataclass
 from sempre.kernel import join, reduce
 from sempre.kernel.layout import Column
@@ -455,8 +466,11 @@ class Nested:
             groups.append(row.repeat(found.weights))
             terms.append(term.repeat(found.weights))
 
-        flow.run([self._start(rows, weights=True)], views, collect, counted=True)
-        return reduce.by_group(literal.kind, literal.operand.value, groups, terms, rows.size)
+        # Rows that share all values ask once; a worker without rows takes part all the same.
+        once, places = once_each(rows, self._shared)
+        flow.run([self._start(once, weights=True)], views, collect, counted=True)
+        result, column = reduce.by_group(literal.kind, literal.operand.value, groups, terms, once.size)
+        return result[places], column[places]
 
     def _reduce(self, rows: Bindings, views: ShardViews, step: Reduce) -> Bindings:
         literal, live = step.literal, step.live | self._outer

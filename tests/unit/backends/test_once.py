@@ -8,6 +8,9 @@ import pytest
 
 import sempre
 from sempre.backends import pipeline
+from sempre.lang.parser import parse
+from sempre.workers import flow
+from tests.workers import database_on_workers
 
 PROGRAM = """
 .decl parent(p: number, x: number)
@@ -33,3 +36,21 @@ def test_equal_rows_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert set(db["size"]) == {(1, 30), (2, 0)}
         assert set(db["total"]) == {(1, 435), (2, 435)}
     assert sorted(asked) == [1, 2]
+
+
+def test_workers_ask_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    real = flow.Nested._start
+
+    def noticed(nested: Any, rows: Any, weights: bool) -> Any:
+        asked.append(rows.size)
+        return real(nested, rows, weights)
+
+    monkeypatch.setattr(flow.Nested, "_start", noticed)
+    program = parse(PROGRAM.replace("below(p, _)", "below(p, x), below(_, x)"))
+    with database_on_workers(program, 2, strategy="recompute") as db:
+        db.apply(insert={"parent": [(p, x) for p in (1, 2) for x in range(500)], "below": [(1, x) for x in range(30)]})
+        assert set(db["size"]) == {(1, 30), (2, 0)}
+        assert set(db["total"]) == {(1, 435), (2, 435)}
+    assert asked
+    assert max(asked) <= 2

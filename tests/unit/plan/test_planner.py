@@ -21,7 +21,7 @@ from sempre.plan.ops import (
     decided_plan,
     probes,
 )
-from sempre.plan.planner import plan_rule
+from sempre.plan.planner import plan_rule, stated_order
 
 DECLARATIONS = """
 .type Pair = [a: number, b: number]
@@ -62,7 +62,8 @@ def plan(text: str, pivot: int | None = None) -> tuple[Plan, Orders]:
     orders = Orders()
     for name, relation in sempre.Program(DECLARATIONS + text).relations.items():
         orders.declare(name, relation.arity)
-    return plan_rule(rule_of(text), None if pivot is None else Pivot(pivot), Sizes(), orders), orders
+    rule, start = rule_of(text), None if pivot is None else Pivot(pivot)
+    return plan_rule(rule, start, Sizes(), orders, stated=stated_order(rule, start, frozenset())), orders
 
 
 def read_order(made: Plan) -> list[str]:
@@ -206,3 +207,26 @@ def test_atoms_that_bind_the_same_are_looked_up_where_least_is_found() -> None:
 def test_nobody_asks_where_little_is_found() -> None:
     made, _ = plan("r(x, y) :- e(x, y), e(y, z), e(z, x).")
     assert [type(step) for step in made.steps] == [Probe, Probe, Probe]
+
+
+def test_a_stated_order_is_the_order() -> None:
+    text = "r(x, z) :- big(x, y), small(y, z).\n"
+    assert read_order(plan(text)[0]) == ["small", "big"]
+    assert read_order(plan(text + ".plan 0:(1, 2)")[0]) == ["big", "small"]
+
+
+def test_a_stated_order_is_that_of_one_version() -> None:
+    text = "r(x, w) :- r(x, y), big(y, z), small(x, w), r(z, w).\n.plan 0:(4, 2, 3, 1), 1:(3, 4, 2, 1)"
+    rule, orders = rule_of(text), Orders()
+    for name, relation in sempre.Program(DECLARATIONS + text).relations.items():
+        orders.declare(name, relation.arity)
+
+    def order(pivot: Pivot) -> list[str]:
+        own = frozenset(("r",))
+        return read_order(plan_rule(rule, pivot, Sizes(), orders, own, stated=stated_order(rule, pivot, own)))
+
+    assert order(Pivot(0)) == ["r", "r", "big", "small"]  # new facts are read first, whatever is stated
+    assert order(Pivot(3)) == ["r", "small", "big", "r"]
+    assert order(Pivot(2))[0] == "small"  # no version of the rule: as sizes say
+    assert stated_order(rule, Pivot(2), frozenset(("r",))) == ()
+    assert stated_order(rule, Pivot(0, ranked=True), frozenset(("r",))) == ()

@@ -18,7 +18,7 @@ import numpy as np
 
 from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
-from sempre.backends.pipeline import Bindings, Pipeline, compute
+from sempre.backends.pipeline import Bindings, Pipeline, compute, once_each
 from sempre.data import dataclass
 from sempre.kernel import join
 from sempre.kernel.layout import EMPTY, Column, Packing, fields_covering, packing
@@ -451,8 +451,9 @@ class NearBackend:
                     parts.append(Trace.empty((EMPTY,) * arity).rows())
                     orders.add(probe.order)
             shared = {var.name: rows.columns[var.name] for var in step.literal.shared}
+            once, _ = once_each(Bindings(rows.size, shared, rows.fields), list(shared))
             for steps in (step.steps, step.steps_there):
-                self._fetch_nested(prepared, steps, Bindings(rows.size, dict(shared), rows.fields), views, slices)
+                self._fetch_nested(prepared, steps, once, views, slices)
 
     def _fetch_nested(
         self, prepared: NearPlan, steps: tuple[Step, ...], rows: Bindings, views: Views, slices: Slices
