@@ -25,6 +25,7 @@ from tests.oracle.naive import Facts, explicit_facts
 from tests.oracle.values import Row, Value
 from tests.property.mixed import mixed_case
 from tests.property.programs import Case, random_case
+from tests.workers import on_workers
 
 pytestmark = pytest.mark.oracle
 CASES = 30
@@ -200,7 +201,7 @@ def test_most_questions_with_constants_have_demand() -> None:
     assert sum(ask_the_program(any_case(seed), seed) for seed in range(500, 520)) > 15
 
 
-def write_outputs(case: Case, seed: int) -> None:
+def write_outputs(case: Case, seed: int, **placed: Any) -> None:
     """Outputs by magic sets, under updates too."""
     rng = random.Random(seed)
     shown = rng.sample(names := derived(case.program), rng.randint(1, min(2, len(names))))
@@ -208,7 +209,7 @@ def write_outputs(case: Case, seed: int) -> None:
     program = s.ParsedProgram(items)
     cut = sempre.Program(to_text(program)).for_outputs(magic=rng.random() < 0.8)
     explicit = start(case)
-    with sempre.Database(cut, strategy=rng.choice(STRATEGIES), limits=UNHURRIED) as db:
+    with sempre.Database(cut, strategy=rng.choice(STRATEGIES), limits=UNHURRIED, **placed) as db:
         db.materialise(lists(case.facts))
         for insert, delete in [({}, {}), *case.updates]:
             db.apply(insert=lists(insert), delete=lists(delete))
@@ -227,7 +228,7 @@ def test_outputs_by_magic_sets_are_those_of_the_whole_program(seed: int) -> None
 # ----------------------------------------------------------------------------------------- to relations on demand
 
 
-def keep_asking(case: Case, seed: int, path: Any = None) -> int:
+def keep_asking(case: Case, seed: int, path: Any = None, **placed: Any) -> int:
     """Questions come, stay and go between updates, and have the answers of the whole; returns how many stayed."""
     rng = random.Random(seed)
     program = without_outputs(case.program)
@@ -238,7 +239,7 @@ def keep_asking(case: Case, seed: int, path: Any = None) -> int:
     explicit = start(case)
     stayed = 0
     options: dict[str, Any] = {"strategy": rng.choice(STRATEGIES), "modules": rng.choice(("auto", "off"))}
-    options["limits"] = UNHURRIED
+    options |= {"limits": UNHURRIED, **placed}
     db = sempre.Database(to_text(program), demand=chosen, store=path, **options)
     engine_of(db).debug = True
     db.materialise(lists(case.facts))
@@ -286,6 +287,13 @@ def test_answers_on_demand_in_large_components(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_answers_on_demand_are_kept_in_a_store(seed: int, tmp_path: Any) -> None:
     keep_asking(any_case(seed), seed, tmp_path / "store")
+
+
+@pytest.mark.parametrize("seed", range(20, 28))
+def test_demand_on_workers(seed: int) -> None:
+    with on_workers(1 + seed % 3) as placed:
+        keep_asking(any_case(seed), seed, **placed)
+        write_outputs(any_case(seed), seed, **placed)
 
 
 @pytest.mark.slow

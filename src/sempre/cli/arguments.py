@@ -254,8 +254,8 @@ def _run_parser() -> _Parser:
     add("--changes-out", metavar="DIR", type=Path, help="write DIR/N/R.added.csv and R.removed.csv for each epoch N")
     add("--report", metavar="FILE.json", type=Path, help="write what was done, and how long it took")
     add_reading(parser.add_argument_group("how the program is read").add_argument)
-    add_refused(add)
-    add("--show", choices=("plans",), help="print the plans that were used, on standard error")
+    add_refused(add, ("--show",))
+    add("--show", metavar="plans", help="print the plans that were used, on standard error")
     expert = parser.add_argument_group("how it is evaluated").add_argument
     expert("--strategy", choices=STRATEGY_NAMES, default="auto")
     expert("--switch", metavar="SHARE|never", type=_share, help=SWITCH_HELP)
@@ -312,6 +312,9 @@ def _check_place(options: argparse.Namespace) -> None:
 
 def _check_run(options: argparse.Namespace) -> None:
     """Refuse what no run can honor."""
+    if options.show not in (None, "plans"):
+        instead = f"`sempre check PROGRAM.dl --show {options.show}`; a run shows `plans`, those that were used"
+        raise UsageError(f"--show={options.show} is not for a run\nhint: {instead}")
     if options.magic_transform == "*":
         options.magic = True
     elif options.magic_transform is not None:

@@ -160,7 +160,9 @@ def plan_rule(
         how += [LiteralState(Read.CHANGED)] * (len(earlier) + 1)
     first = len(body) - 1 if seed is not None else None if pivot is None else pivot.literal
     backward = pivot is not None and from_head(pivot)
-    steps = order_steps(body, how, NOTHING, needed, statistics, orders, first, adaptive=backward, given=stated)
+    steps = order_steps(
+        body, how, NOTHING, needed, statistics, orders, first, adaptive=backward, given=stated, growing=recursive
+    )
     if pivot is not None and pivot.inner >= 0:
         steps = (steps[0], Distinct(steps[0].live), *steps[1:])
     return Plan(rule, pivot, steps)
@@ -279,10 +281,11 @@ def order_steps(
     adaptive: bool = False,
     branchings: int = BRANCHINGS,
     given: tuple[int, ...] = (),
+    growing: frozenset[str] = NOTHING,
 ) -> tuple[Step, ...]:
     """Steps for a body in which `bound` is bound already and `needed` is read afterwards.
 
-    Atoms come in the order `given`, if there is one.
+    Atoms come in the order `given`, if there is one. Relations that are `growing` may find more than they do now.
 
     Where several atoms can be looked up next and have a say in each other's variables, which of them comes first is
     left to the rows. With `adaptive`, so it is where they only share what is bound: averages say little of the few
@@ -297,12 +300,22 @@ def order_steps(
         picks: tuple[int, ...] = (pick,)
         if pick != first and not given:
             picks = _meeting(body, todo, pick, known, statistics)
-            other = _rival(body, todo, pick, known, statistics, orders, adaptive) if len(picks) == 1 else None
+            other = None
+            if len(picks) == 1:
+                other = _rival(body, todo, pick, known, statistics, orders, adaptive, growing)
             if other is not None and branchings:
                 left, rest = [body[index] for index in todo], [how[index] for index in todo]
                 options = tuple(
                     order_steps(
-                        left, rest, known, needed, statistics, orders, todo.index(choice), branchings=branchings - 1
+                        left,
+                        rest,
+                        known,
+                        needed,
+                        statistics,
+                        orders,
+                        todo.index(choice),
+                        branchings=branchings - 1,
+                        growing=growing,
                     )
                     for choice in (pick, other)
                 )
@@ -367,6 +380,7 @@ def _rival(
     statistics: Statistics,
     orders: Orders,
     adaptive: bool,
+    growing: frozenset[str],
 ) -> int | None:
     """Another atom that could be looked up instead of the one picked, if that may find many rows."""
     picked = body[pick]
@@ -381,7 +395,8 @@ def _rival(
             return False
         match = _match(body[index])
         shares = bool(binding(match) & binding(picked) - known)
-        if shares and (expands or _is_uncertain(picked, match, known, statistics)):
+        grows = picked.relation in growing or match.relation in growing
+        if shares and (expands or (grows and _is_uncertain(picked, match, known, statistics))):
             return True
         # It is not worth making an index for one that has no say in what the one picked binds.
         bound = frozenset(column for column, arg in enumerate(match.args) if _is_known(arg, known))
