@@ -9,9 +9,12 @@ import pytest
 import sempre
 from sempre.backends import pipeline
 from sempre.lang.parser import parse
+from sempre.limits import Limits
 from sempre.workers import flow
 from tests.workers import database_on_workers
 
+# Nothing is copied to all workers.
+SPREAD = Limits(everywhere_rows=-1)
 PROGRAM = """
 .decl parent(p: number, x: number)
 .decl below(p: number, x: number)
@@ -48,7 +51,7 @@ def test_workers_ask_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(flow.Nested, "_start", noticed)
     program = parse(PROGRAM.replace("below(p, _)", "below(p, x), below(_, x)"))
-    with database_on_workers(program, 2, strategy="recompute") as db:
+    with database_on_workers(program, 2, strategy="recompute", limits=SPREAD) as db:
         db.apply(insert={"parent": [(p, x) for p in (1, 2) for x in range(500)], "below": [(1, x) for x in range(30)]})
         assert set(db["size"]) == {(1, 30), (2, 0)}
         assert set(db["total"]) == {(1, 435), (2, 435)}
