@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -23,10 +24,26 @@ def format_files(options: argparse.Namespace) -> int:
         if new != text:
             changed.append(path)
             if not options.check:
-                path.write_text(new, encoding="utf-8", newline="\n")
+                _replace(path, new)
     for path in changed:
         print(f"{'would change' if options.check else 'formatted'} {path}")
     return 1 if changed and options.check else 0
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put a text in the place of a file, whole or not at all."""
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.chmod(target.stat().st_mode & 0o7777)
+        temporary.replace(target)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        hint = "Use `sempre format -` to print it instead."
+        raise DataError(Diagnostic("E512", f"cannot write `{path}`: {reason}", hint=hint)) from None
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _text(path: Path) -> str:

@@ -18,6 +18,7 @@ PROGRAM = ".decl e(@x: symbol, y: symbol)\n.input e\n.decl p(@x: symbol, y: symb
 RUNS: dict[str, list[str]] = {
     "run": ["p.dl", "--on", "local", "-D", "out"],
     "check": ["p.dl"],
+    "format": ["rough.dl"],
     "init": ["new", "p.dl"],
     "apply": ["store", "c.changes"],
     "refresh": ["store"],
@@ -62,6 +63,7 @@ def test_every_flag_is_looked_at(command: str, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "out").mkdir()
     (tmp_path / "p.dl").write_text(PROGRAM)
     (tmp_path / "other.dl").write_text(PROGRAM + "p(y, x) :- e(x, y).\n")
+    (tmp_path / "rough.dl").write_text(".decl  a(x:number)\n")
     (tmp_path / "e.facts").write_text("a\tb\n")
     (tmp_path / "c.changes").write_text('+e("b", "c"). commit.\n')
     assert cli.main(["init", "store", "p.dl"]) == 0
