@@ -1,7 +1,7 @@
 # `make demo` and `make test` each work on a fresh clone: they build .venv first.
 # Needs: make, and Python 3.11 or later (as python3, python3.11, ... or PYTHON=/path/to/python).
 
-EXTRAS ?= dev,spark,delta,iceberg,shell
+EXTRAS ?= dev,spark,delta,iceberg,lsp,s3,shell
 LOCK := requirements.lock
 JAVA_LOCK := java.lock
 VENV := .venv

@@ -26,7 +26,9 @@ MOMENTS = 3
 
 
 def started(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "sempre.cli", "run", "p.dl", "-D", "out", "--report", "r.json", "--on", "local"]
+    # As installed: `python -m` imports `runpy` first, and an interrupt there exits with 1, before any line of ours.
+    sempre = str(Path(sys.executable).with_name("sempre"))
+    command = [sempre, "run", "p.dl", "-D", "out", "--report", "r.json", "--on", "local"]
     environment = os.environ | {"TMPDIR": str(folder / "tmp")}
     return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, env=environment)
 
