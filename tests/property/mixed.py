@@ -192,16 +192,26 @@ class Mixed:
             name: {self._row(kinds, step) for _ in range(self.rng.randint(0, most))}
             for name, kinds in self.bases.items()
         }
+        if events := facts["event"]:  # groups of one have no neighbors
+            group = min(events, key=repr)[0]
+            facts["event"] = {(group, *row[1:]) if self.rng.random() < 0.5 else row for row in sorted(events, key=repr)}
         facts["seed"] = {self._row(self.kinds, step) for _ in range(self.rng.randint(1, 3))}
         own = f"r{self.rng.randrange(self.count)}"
         if self.rng.random() < 0.3:
             facts[own] = {self._row(self.kinds, step)}
         return {name: rows for name, rows in facts.items() if rows}
 
+    def _beside(self, events: set[Row], insert: Facts, step: int) -> None:
+        """New events in a group that there is: at a small value, so among others, with anything in the last column."""
+        _, order, other = self.bases["event"]
+        for group, *_ in self.rng.sample(sorted(events, key=repr), min(len(events), self.rng.randint(0, 3))):
+            insert.setdefault("event", set()).add((group, self._value(order, 0), self._value(other, step)))
+
     def _updates(self, start: Facts) -> Iterator[Update]:
         present = {name: set(rows) for name, rows in start.items()}
         for epoch in range(1, 3 if self.count > max(FEW) else self.rng.randint(3, 5)):
             insert = self._rows(min(epoch, STEPS - 1), 2) if self.rng.random() < 0.8 else {}
+            self._beside(present.get("event", set()), insert, min(epoch, STEPS - 1))
             delete: Facts = {}
             for name in sorted(present):
                 rows = sorted(present[name], key=repr)

@@ -134,7 +134,7 @@ DEFECTS: dict[Plant, tuple[str, int | None]] = {
 
 
 def cases_for(relations: int | None) -> Iterator[Case]:
-    for seed in range(4 if relations and relations > 100 else 30):
+    for seed in range(4 if relations and relations > 100 else 90):
         yield mixed_case(random.Random(seed), relations)
 
 
