@@ -1,7 +1,7 @@
 """Random programs that have everything in one component, and values that outgrow their columns from epoch to epoch.
 
 A case has one to three hundred relations that recur through each other. Rules copy, filter, step along base relations,
-look at neighbors, negate conjunctions, close, take records apart and put text together. No two rules share the names of
+look at neighbors, negate conjunctions, close, take records apart, look for records by what they hold, and put text together. No two rules share the names of
 their variables. Values start small; later epochs have some that need all 64 bits, in one column and not in the next.
 Floats may be NaN, infinite or a negative zero.
 
@@ -132,6 +132,8 @@ class Mixed:
             found += [([f"{x} = [{y}, {y}_b]"], f"[{y}_b, {y}]"), ([f"{x} != nil"], "")]
         elif kind == "number":
             found += [([f"{y} = {x} % 3"], y), ([f"{y} = max({x}, 2)"], y)]
+            if self.bases["spot"][1] == RECORD:  # from what a record holds to what stands beside it
+                found += [([f"spot({y}, {y}_r)", f"{y}_r = [{x}, {y}_b]"], y)] * 3
         elif kind == "unsigned":
             found.append(([f"{y} = {x} band 3"], y))
         if kind in ORDERED:

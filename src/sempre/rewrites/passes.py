@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from sempre.analysis.model import CheckedProgram
 from sempre.rewrites.demand import with_demand
 from sempre.rewrites.equivalences import close_equivalences
+from sempre.rewrites.fields import with_fields
 from sempre.rewrites.guarding import with_guards
 from sempre.rewrites.ranges import with_ranges
 from sempre.rewrites.successors import with_neighbors
@@ -21,6 +22,7 @@ REWRITES: tuple[Rewrite, ...] = (
     with_demand,
     with_guards,
     with_ranges,
+    with_fields,
     close_equivalences,
     with_neighbors,
 )
