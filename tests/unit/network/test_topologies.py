@@ -13,7 +13,7 @@ import pytest
 from sempre.api import Program
 from sempre.network.assembly import make_network
 from sempre.network.node import Fact
-from sempre.network.simulate import Adversary, Burst, Network, Rounds
+from sempre.network.simulate import Adversary, Burst, Rounds, Simulation
 from tests.unit.network.topologies import Links, both_ways, size, topologies, topology
 
 networkx = pytest.importorskip("networkx")
@@ -39,7 +39,7 @@ def plain(links: Links) -> list[Fact]:
     return [("link", pair) for pair in both_ways(links)]
 
 
-def example(name: str, algorithm: str = "proofs", limit: int = 10_000_000) -> Network:
+def example(name: str, algorithm: str = "proofs", limit: int = 10_000_000) -> Simulation:
     return make_network(Program.from_file(EXAMPLES / f"{name}.dl").checked, algorithm, limit)
 
 
@@ -138,7 +138,7 @@ def simple_paths(links: Links, most: int) -> set[tuple[str, str, tuple[str, ...]
     return found
 
 
-def paths_of(network: Network) -> set[tuple[str, str, tuple[str, ...]]]:
+def paths_of(network: Simulation) -> set[tuple[str, str, tuple[str, ...]]]:
     found = set()
     for source, target, path, _ in network.facts("path"):
         nodes = []
