@@ -122,6 +122,11 @@ def random_case(rng: random.Random, algorithm: str = "proofs") -> Case:
     return case_of(DECLARATIONS + "\n".join(rules), tuple(_bursts(rng, nodes, rng.randint(1, 4))))
 
 
+def recast(rng: random.Random) -> tuple[Burst, ...]:
+    """Some bursts, for any of the programs here."""
+    return tuple(_bursts(rng, rng.randint(2, 4), rng.randint(1, 4)))
+
+
 def _bursts(rng: random.Random, nodes: int, count: int) -> Iterator[Burst]:
     here: list[Fact] = []
     for number in range(count):

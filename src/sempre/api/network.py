@@ -263,13 +263,21 @@ class Network:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What was sent so far, in all, by node and by link, and where nodes are hosted."""
+        """What was sent so far, in all, by node and by link, and the tasks that host nodes.
+
+        `steps` is the most that an epoch took: see `apply`.
+        """
         with self._turn:
-            hosted = self._ready().placement
+            coordinator = self._ready()
             counted = self._totals.to_json()
             del counted["burst"]
-            tasks = {"tasks": hosted.size, "placement": "links" if hosted.table else "hash", "restarts": self._restarts}
-            return {"epochs": self._epoch + 1, **tasks, **counted}
+            return {
+                "epochs": self._epoch + 1,
+                "tasks": coordinator.tasks,
+                "placement": "links" if coordinator.placement.table else "hash",
+                "restarts": self._restarts,
+                **counted,
+            }
 
     def __getitem__(self, name: str) -> NodeRelation:
         relation = self.program.relations.get(name)

@@ -54,6 +54,7 @@ class Coordinator:
         self._sources = sources
         self.detector = Detector(carrier.size)
         self._changes = [0] * carrier.size  # frames of changes that each host was sent
+        self.tasks: list[dict[str, Any]] = []  # what each host said of itself last
         self._asked = 0
         self._answers: list[dict[int, Any]] = []
         self._parts: list[int] = []  # of how many parts the answer of each host is, at least
@@ -104,7 +105,9 @@ class Coordinator:
     def report(self, number: int) -> BurstReport:
         """What was sent since this was asked last."""
         report = BurstReport(number)
-        for counted in self.ask("report"):
+        answers = self.ask("report")
+        self.tasks = [counted["task"] for counted in answers]
+        for counted in answers:
             report.add(counted)
             if counted["waiting"]:
                 message = f"{counted['waiting']} deletions wait for facts that never came"

@@ -16,6 +16,8 @@ driver learns from them when all is settled: see `detector`.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -259,4 +261,5 @@ class Host:
         """What was sent since this was asked last; what waits in nodes, which is nothing once all is settled."""
         report, self._report = self._report, BurstReport(0)
         waiting = sum(node.waiting() for node in self.nodes.values())
-        return [{**report.to_wire(), "waiting": waiting, "hosted": len(self.nodes)}]
+        task = {"process": os.getpid(), "nodes": len(self.nodes), "processor": round(time.process_time(), 3)}
+        return [{**report.to_wire(), "waiting": waiting, "task": task}]

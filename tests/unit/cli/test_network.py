@@ -119,7 +119,7 @@ def test_processes_write_what_a_simulation_writes(
     assert capsys.readouterr().err.count("burst") == (2 if "--overlap" in more else 3)
     found = json.loads(report.read_text())
     first = found["bursts"][0]
-    assert (found["tasks"], found["restarts"]) == (2, 0)
+    assert (len(found["tasks"]), found["restarts"]) == (2, 0)
     assert sum(link["bytes"] for link in first["links"]) == first["bytes"] > 0
     assert sum(first["timeline"]) == first["messages"]
     assert "<svg" in plot.read_text("utf-8")

@@ -134,3 +134,19 @@ def settle_in(case: Case, rng: random.Random, **options: Any) -> str:
                     return wrong
         network.settle()
         return differing(case, network)
+
+
+def run_again(case: Case, network: sempre.Network, rng: random.Random) -> str:
+    """The bursts of a case on a network that holds nothing, some begun before others have settled; what is wrong."""
+    here: dict[Any, None] = {}
+    for number, burst in enumerate(case.bursts, 1):
+        network.send(insert=by_relation(burst.insert), delete=by_relation(burst.delete))
+        for fact in burst.delete:
+            here.pop(fact, None)
+        here |= dict.fromkeys(burst.insert)
+        if number == len(case.bursts) or rng.random() < 0.4:
+            network.settle()
+            if wrong := differing(case, network, number):
+                return wrong
+    network.apply(delete=by_relation(here))
+    return differing(case, network, 0)
