@@ -54,8 +54,9 @@ def _hosted(options: argparse.Namespace) -> int:
             written = io.write_outputs(checked, nodes)
             if not options.no_warn:
                 show_warnings(written.warnings, {})
-            where = {key: nodes.stats[key] for key in ("tasks", "placement", "restarts")}
-            _tell(options, checked, reports, lambda name: nodes[name], where)
+            stats = nodes.stats
+            where = {key: stats[key] for key in ("tasks", "placement", "restarts")}
+            _tell(options, checked, reports, lambda name: nodes[name], {**where, "session_seconds": io.session_seconds})
     return 0
 
 
