@@ -264,3 +264,13 @@ def test_a_detector_is_not_deceived() -> None:
     assert not detector.is_settled(1)
     detector.answered(1, wave, sent=1)
     assert not detector.is_settled(1)
+    detector.told(0, sent=1, done=2, delivered=2)
+    detector.told(1, sent=1, done=1, delivered=1)
+    assert detector.may_be_settled(1)
+    second = detector.begin_wave()
+    detector.answered(1, second, sent=1)
+    detector.answered(0, wave, sent=1)  # it comes again, and host 0 has sent another frame since it was said
+    assert not detector.is_settled(1)
+    detector.answered(0, second, sent=1)
+    assert detector.is_settled(1)
+    assert not detector.is_settled(2)
