@@ -602,6 +602,12 @@ NETWORKS = (
         "Remove the reason in the message.",
         "a report in a folder that does not exist",
     ),
+    Entry(
+        "E535",
+        "a value that is nested too deeply to be sent from one node to another",
+        "Keep lists in facts shorter, or evaluate the program with `sempre run`.",
+        "a list of a thousand elements in a fact that is sent on",
+    ),
 )
 
 FILES = (

@@ -12,7 +12,7 @@ from sempre.lang.parser import parse
 from sempre.lang.syntax import ParsedProgram
 from sempre.network.assembly import make_network
 from sempre.network.node import Fact
-from sempre.network.simulate import Burst, Network, Schedule
+from sempre.network.simulate import Burst, Schedule, Simulation
 from tests.oracle import naive
 from tests.oracle.values import Row
 
@@ -122,6 +122,11 @@ def random_case(rng: random.Random, algorithm: str = "proofs") -> Case:
     return case_of(DECLARATIONS + "\n".join(rules), tuple(_bursts(rng, nodes, rng.randint(1, 4))))
 
 
+def recast(rng: random.Random) -> tuple[Burst, ...]:
+    """Some bursts, for any of the programs here."""
+    return tuple(_bursts(rng, rng.randint(2, 4), rng.randint(1, 4)))
+
+
 def _bursts(rng: random.Random, nodes: int, count: int) -> Iterator[Burst]:
     here: list[Fact] = []
     for number in range(count):
@@ -136,14 +141,14 @@ def _fact(rng: random.Random, nodes: int) -> Fact:
     return name, tuple(rng.randint(1, 5 if name == "cost" and at == 2 else nodes) for at in range(BASE[name]))
 
 
-def settle(case: Case, algorithm: str, schedule: Schedule) -> Network:
+def settle(case: Case, algorithm: str, schedule: Schedule) -> Simulation:
     """The network after all bursts of a case."""
     network = make_network(case.checked, algorithm, limit=200_000)
     network.run(case.bursts, schedule)
     return network
 
 
-def difference(case: Case, network: Network, expected: dict[str, set[Row]]) -> str:
+def difference(case: Case, network: Simulation, expected: dict[str, set[Row]]) -> str:
     """What differs between a network and the central result, with the program; empty if nothing does."""
     found = []
     for name, rows in expected.items():

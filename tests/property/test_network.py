@@ -9,7 +9,7 @@ import pytest
 from sempre.diagnostics import DataError
 from sempre.network import codegen
 from sempre.network.assembly import make_network
-from sempre.network.simulate import Adversary, Burst, Network, Rounds
+from sempre.network.simulate import Adversary, Burst, Rounds, Simulation
 from tests.budget import seeds
 from tests.property.networks import Case, case_of, difference, random_case, settle
 
@@ -20,7 +20,7 @@ def check_schedules(case: Case, algorithm: str, seeds: range) -> int:
     stopped = 0
     compiled = make_network(case.checked, algorithm, most=300)
     for seed in seeds:
-        network = Network(compiled.make, compiled.location, limit=2_000 if algorithm != "proofs" else 400_000)
+        network = Simulation(compiled.make, compiled.location, limit=2_000 if algorithm != "proofs" else 400_000)
         schedule = Rounds() if seed % 8 == 0 or algorithm == "sn" else Adversary(seed, overlap=seed % 3 * 0.1)
         try:
             network.run(case.bursts, schedule)

@@ -17,6 +17,7 @@
 
 from sempre.api.changes import ChangeSet, CycleChanges, Report
 from sempre.api.database import Database
+from sempre.api.network import Network
 from sempre.api.options import peak_rss
 from sempre.api.program import Program
 from sempre.api.transaction import Transaction
@@ -31,6 +32,7 @@ __all__ = [
     "Database",
     "ModuleFacts",
     "ModuleState",
+    "Network",
     "Past",
     "Program",
     "Report",

@@ -25,6 +25,7 @@ from sempre.files.write import Changes, WrittenFiles, write_outputs
 if TYPE_CHECKING:
     from sempre.api.changes import ChangeSet
     from sempre.api.database import Database
+    from sempre.api.network import Network
     from sempre.storage.followed import Followed
     from sempre.storage.keeper import Keeper
 
@@ -83,7 +84,11 @@ def publish(database: Database, folder: str, publisher: str, last: ChangeSet | N
 
 
 def publish_tables(
-    checked: CheckedProgram, database: Database, folder: str, publisher: str = "", last: ChangeSet | None = None
+    checked: CheckedProgram,
+    database: Database | Network,
+    folder: str,
+    publisher: str = "",
+    last: ChangeSet | None = None,
 ) -> None:
     """Bring the outputs that are tables with versions to the present epoch; without a publisher they are replaced."""
     for relation, endpoint in _tables(checked):
@@ -100,7 +105,7 @@ def _tables(checked: CheckedProgram) -> Iterator[tuple[Relation, Endpoint]]:
 
 
 def _publish_table(
-    database: Database,
+    database: Database | Network,
     relation: Relation,
     endpoint: Endpoint,
     target: TableTarget,
@@ -133,8 +138,12 @@ def _publish_table(
     target.replace(publishable(database[name].to_arrow(), relation), publisher, epoch)
 
 
-def _between(database: Database, name: str, epoch: int) -> TwoTables | None:
+def _between(database: Database | Network, name: str, epoch: int) -> TwoTables | None:
     """How a relation differs from what it was after an earlier epoch; None where that is not in the store any more."""
+    from sempre.api.database import Database
+
+    if not isinstance(database, Database):
+        return None  # a network keeps no past epochs
     try:
         with database.at_epoch(epoch) as past:
             before = past[name].to_arrow()

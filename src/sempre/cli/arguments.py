@@ -12,6 +12,7 @@ from sempre.maintain.strategy_names import STRATEGY_NAMES
 from sempre.sizes import parse_size
 
 NETWORK_ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
+NETWORK_PLACEMENTS = ("auto", "hash", "links")
 PLACES = ("auto", "driver", "workers", "cluster")
 WORKERS_HELP = "how many processes hold strata with --place workers, or strata that are too large for this process"
 MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, stc, linear, rch, seq"
@@ -36,7 +37,7 @@ sempre keeps the consequences of Datalog rules up to date.
 
   sempre whatif, verify, history, vacuum, migrate STORE ...
 
-  sempre network PROGRAM.dl -F FACTS       rules with locations (@), on simulated nodes
+  sempre network PROGRAM.dl -F FACTS       rules with locations (@), on many nodes
 
   sempre run --help                        every option
 """
@@ -71,6 +72,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
         _check_place(options)
     if options.command == "run":
         _check_run(options)
+    if options.command == "network":
+        _check_network(options)
     return options
 
 
@@ -212,28 +215,78 @@ def _number(text: str) -> int:
 
 def _network_parser() -> _Parser:
     parser = _Parser(
-        prog="sempre network", allow_abbrev=False, description="Run a program with locations on simulated nodes."
+        prog="sempre network", allow_abbrev=False, description="Run a program with locations on many nodes."
     )
     add = parser.add_argument
     add("program", metavar="PROGRAM.dl", type=Path)
-    add("-F", "--facts", metavar="DIR", type=Path, default=Path(), help="where R.facts are read (default: here)")
+    add(
+        "-F",
+        "--facts",
+        metavar="DIR",
+        default=".",
+        help="where R.facts are read (default: here); with Spark also a URL",
+    )
     add("-D", "--output", metavar="DIR", default=".", help="where R.csv are written (default: here); - prints")
     _add_root(add)
     add_reading(add)
     add("--changes", metavar="FILE_OR_DIR", type=Path, action="append", default=[],
         help="a change script, or a folder of R.insert.facts and R.delete.facts; every epoch is a burst")  # fmt: skip
-    add("--simulate", metavar="SEED", type=int, help="deliver messages in an adversarial order (default: in rounds)")
+    add("--overlap", action="store_true", help="let a burst begin before the one before it has settled")
     add("--algorithm", choices=NETWORK_ALGORITHMS, default="auto", help="how nodes keep what they derive")
     add(
         "--report",
         metavar="FILE.json",
         type=Path,
-        help="write messages and bytes per burst and per node, and the trace",
+        help="write messages and bytes per burst, per node and per link",
     )
-    add("--replay", metavar="FILE.json", type=Path, help="deliver in the order of the trace in an earlier report")
     add("--plot", metavar="FILE.html|.png", type=Path, help="draw messages over time, and the topology")
     add("--limit", metavar="N", type=_positive, default=50_000_000, help="stop after this many messages")
+    where = parser.add_argument_group("where nodes are").add_argument
+    where("--on", choices=("spark", "local"),
+          help="spark (default): in tasks of a Spark session; local: in processes of this machine")  # fmt: skip
+    where("--workers", metavar="N", type=_positive, help="how many processes host them (default: as many as can run)")
+    where(
+        "--placement", choices=NETWORK_PLACEMENTS, default="auto", help="which process hosts which node (default: auto)"
+    )
+    _add_session(where)
+    simulated = parser.add_argument_group("nodes of this process, one message at a time").add_argument
+    simulated("--simulate", metavar="SEED|rounds", type=_seed,
+              help="deliver messages in an adversarial order, or all that are there at once")  # fmt: skip
+    simulated("--replay", metavar="FILE.json", type=Path, help="deliver in the order of the trace in an earlier report")
+    parser.set_defaults(place="auto")
     return parser
+
+
+def _seed(text: str) -> int | str:
+    if text == "rounds":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"`{text}` is neither a whole number nor `rounds`") from None
+
+
+def _check_network(options: argparse.Namespace) -> None:
+    """Refuse what a simulation has no use for, and the other way round."""
+    if options.simulate is not None and options.replay:
+        raise UsageError("--simulate and --replay exclude each other")
+    if options.simulate is not None or options.replay:
+        which = "--simulate" if options.replay is None else "--replay"
+        given = [name for name in ("on", "workers", "master", "remote", "conf") if getattr(options, name)]
+        if options.placement != "auto":
+            given.append("placement")
+        if options.overlap:
+            given.append("overlap")
+        if given:
+            raise UsageError(f"--{given[0]} has no effect with {which}\nhint: leave it out")
+        return
+    options.on = options.on or "spark"
+    if options.master and options.remote:
+        raise UsageError("--master and --remote exclude each other")
+    if options.on == "local":
+        for name in ("master", "remote", "conf"):
+            if getattr(options, name):
+                raise UsageError(f"--{name} needs --on spark")
 
 
 def _run_parser() -> _Parser:

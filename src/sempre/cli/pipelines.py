@@ -16,8 +16,10 @@ from sempre.files.directive_options import LAKE, Endpoint
 from sempre.files.locations import reachable
 
 if TYPE_CHECKING:
-    from sempre.api import ChangeSet, Database
+    from sempre.api import ChangeSet, Database, Network
     from sempre.spark.session import StartingSession
+
+    Readable = Database | Network
 
 Notes = dict[str, list[dict[str, Any]]]
 
@@ -30,17 +32,17 @@ class CommandPipeline(Protocol):
 
     def session(self) -> Any: ...
 
-    def read(self, checked: CheckedProgram, database: Database) -> tuple[dict[str, Any], Notes]: ...
+    def read(self, checked: CheckedProgram, database: Readable) -> tuple[dict[str, Any], Notes]: ...
 
     def epochs(self, checked: CheckedProgram, paths: Sequence[Path]) -> list[Epoch | Path]:
         """The epochs of change scripts and folders; a folder in place of its own, if that is read later."""
         ...
 
-    def read_folder(self, checked: CheckedProgram, folder: Path, database: Database) -> Epoch: ...
+    def read_folder(self, checked: CheckedProgram, folder: Path, database: Readable) -> Epoch: ...
 
     def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None: ...
 
-    def write_outputs(self, checked: CheckedProgram, database: Database) -> WrittenFiles: ...
+    def write_outputs(self, checked: CheckedProgram, database: Readable) -> WrittenFiles: ...
 
     def __enter__(self) -> CommandPipeline: ...
 
@@ -76,7 +78,7 @@ def _is_table(output: str, endpoint: Endpoint) -> bool:
     return endpoint.io in LAKE and output != "-"
 
 
-def _write_tables(checked: CheckedProgram, database: Database, output: str) -> None:
+def _write_tables(checked: CheckedProgram, database: Readable, output: str) -> None:
     if output != "-":
         from sempre.api.publish import publish_tables
 
@@ -102,20 +104,20 @@ class FilePipeline:
     def session(self) -> None:
         return None
 
-    def read(self, checked: CheckedProgram, database: Database) -> tuple[dict[str, Any], Notes]:
+    def read(self, checked: CheckedProgram, database: Readable) -> tuple[dict[str, Any], Notes]:
         return read_inputs(checked, self._facts), {}
 
     def epochs(self, checked: CheckedProgram, paths: Sequence[Path]) -> list[Epoch | Path]:
         return [epoch for path in paths for epoch in read_changes(checked, path)]
 
-    def read_folder(self, checked: CheckedProgram, folder: Path, database: Database) -> Epoch:
+    def read_folder(self, checked: CheckedProgram, folder: Path, database: Readable) -> Epoch:
         (epoch,) = read_changes(checked, folder)
         return epoch
 
     def write_changes(self, checked: CheckedProgram, epoch: int, changes: ChangeSet) -> None:
         """Nothing: a program that asks for a table of changes is refused without Spark."""
 
-    def write_outputs(self, checked: CheckedProgram, database: Database) -> WrittenFiles:
+    def write_outputs(self, checked: CheckedProgram, database: Readable) -> WrittenFiles:
         written = write_outputs(
             checked,
             lambda name: database[name].to_arrow(),
@@ -151,7 +153,7 @@ class SparkPipeline:
     def session(self) -> Any:
         return self._starting.get()
 
-    def read(self, checked: CheckedProgram, database: Database) -> tuple[dict[str, Any], Notes]:
+    def read(self, checked: CheckedProgram, database: Readable) -> tuple[dict[str, Any], Notes]:
         from sempre.spark.sources import read_inputs
 
         inputs = read_inputs(self.session(), checked, self._facts, database._staying())
@@ -163,7 +165,7 @@ class SparkPipeline:
             found += [path] if self._leaves and path.is_dir() else read_changes(checked, path)
         return found
 
-    def read_folder(self, checked: CheckedProgram, folder: Path, database: Database) -> Epoch:
+    def read_folder(self, checked: CheckedProgram, folder: Path, database: Readable) -> Epoch:
         from sempre.spark.sources import read_change_folder
 
         return read_change_folder(self.session(), checked, folder, database._staying())
@@ -173,7 +175,7 @@ class SparkPipeline:
 
         Sinks(self.session(), checked, self._output).write_changes(epoch, changes)
 
-    def write_outputs(self, checked: CheckedProgram, database: Database) -> WrittenFiles:
+    def write_outputs(self, checked: CheckedProgram, database: Readable) -> WrittenFiles:
         from sempre.spark.sinks import Sinks
 
         sinks = Sinks(self.session(), checked, self._output)

@@ -21,7 +21,7 @@ from sempre.network.node_program import NodeProgram
 from sempre.network.node_tables import Row
 from sempre.network.proofs import ProofNode
 from sempre.network.psn import MOST_DERIVATIONS, CountingNode
-from sempre.network.simulate import DEFAULT_LIMIT, Burst, Network
+from sempre.network.simulate import DEFAULT_LIMIT, Burst, Simulation
 from sempre.plan.ops import functions_of
 from sempre.rewrites.guarding import with_guards
 from sempre.rewrites.ranges import with_ranges
@@ -31,19 +31,30 @@ ALGORITHMS = ("auto", "proofs", "sets", "psn", "sn")
 
 def make_network(
     checked: CheckedProgram, algorithm: str = "auto", limit: int = DEFAULT_LIMIT, most: int = MOST_DERIVATIONS
-) -> Network:
+) -> Simulation:
     """A network without facts that runs `checked`; raises `ProgramError` if that algorithm cannot.
 
     `limit` is the number of messages after which a run is given up; `most` the derivations that a counting node keeps.
     """
+    local = local_program(checked, algorithm)
+    return Simulation(node_maker(local, algorithm, most), _locations(local), limit)
+
+
+def local_program(checked: CheckedProgram, algorithm: str = "auto") -> LocalProgram:
+    """The local form of a program; raises `ProgramError` if there is none, or that algorithm cannot run it."""
     refuse_what_is_central(checked)
     local = localize(checked)
-    chosen = "proofs" if algorithm == "auto" else algorithm
-    check_fragment(local, chosen)
-    return Network(_factory(local, chosen, most), _locations(local), limit)
+    check_fragment(local, _chosen(algorithm))
+    return local
 
 
-def _factory(local: LocalProgram, algorithm: str, most: int) -> Callable[[Address], Node]:
+def _chosen(algorithm: str) -> str:
+    return "proofs" if algorithm == "auto" else algorithm
+
+
+def node_maker(local: LocalProgram, algorithm: str = "auto", most: int = MOST_DERIVATIONS) -> Callable[[Address], Node]:
+    """A function that makes the node at an address."""
+    algorithm = _chosen(algorithm)
     program = NodeProgram(local)
     if algorithm == "proofs":
         return lambda address: ProofNode(program, address)

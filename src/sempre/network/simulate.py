@@ -1,6 +1,6 @@
 """Carries messages between nodes in memory: in rounds, or in whatever order an adversary likes.
 
-    network = Network(localize(checked), "proofs")
+    network = make_network(checked)
     network.run([Burst(insert=[("link", ("a", "b"))])], Rounds())      # or Adversary(seed=7)
     network.facts("reach")
 
@@ -129,7 +129,7 @@ def _once(message: Message) -> int:
 
 
 @dataclass(slots=True)
-class Network:
+class Simulation:
     """All nodes of a run and the events between them. `make` gives the node at an address.
 
     `copies` says how often a message is delivered, for nodes that tolerate duplicates.

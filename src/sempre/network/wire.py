@@ -77,7 +77,8 @@ def update_size(update: tuple[Any, ...]) -> int:
 def encode(message: Message, numbers: Mapping[str, int]) -> bytes:
     """A message as bytes; `numbers` gives the relations of the program their numbers.
 
-    Raises `WireError` where a count or a number does not fit: 65,536 relations, 4 GiB a message.
+    Raises `WireError` where a count or a number does not fit (65,536 relations, 4 GiB a message), or a value is nested
+    more deeply than messages may be.
     """
     try:
         return _encoded(message, numbers)
@@ -102,7 +103,7 @@ def _header(out: bytearray, tag: bytes, count: int) -> None:
     out += _LENGTH.pack(count)
 
 
-def _value(out: bytearray, value: Any) -> None:
+def _value(out: bytearray, value: Any, depth: int = 0) -> None:
     if isinstance(value, int):
         out += b"i" + _INT.pack(value) if value < 1 << 63 else b"u" + _UINT.pack(value)
     elif isinstance(value, float):
@@ -114,9 +115,11 @@ def _value(out: bytearray, value: Any) -> None:
     elif value is None:
         out += b"n"
     else:
+        if depth >= MOST_NESTED:
+            raise WireError("nested too deeply")
         _header(out, b"t", len(value))
         for part in value:
-            _value(out, part)
+            _value(out, part, depth + 1)
 
 
 def _name(out: bytearray, name: str, numbers: Mapping[str, int]) -> None:
@@ -196,7 +199,7 @@ class _Reader:
         return value
 
     def value(self, depth: int = 0) -> Any:
-        if depth > MOST_NESTED:
+        if depth > MOST_NESTED + MOST_AROUND:
             raise WireError("nested too deeply")
         tag = self.data[self.at : self.at + 1]
         self.at += 1
@@ -229,4 +232,6 @@ class _Reader:
 
 
 _FIXED = {b"i": _INT, b"u": _UINT, b"f": _FLOAT}
-MOST_NESTED = 500
+MOST_NESTED = 300  # what reads them calls itself twice for each level
+# Around a value are a claim, an update, the updates and the message.
+MOST_AROUND = 8

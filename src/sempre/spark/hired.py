@@ -23,21 +23,27 @@ from sempre.spark import ship
 from sempre.spark.failures import job_errors
 from sempre.spark.jobs import Jobs
 from sempre.workers.crew import Crew
-from sempre.workers.start import connected
+from sempre.workers.start import WORKER, connected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Address = tuple[str, int]
 ADDRESS = "worker int, host string, port int"
 
 
 def hire(spark: SparkSession, program: CheckedProgram, workers: int | None, values: Values, limits: Limits) -> Crew:
     """Workers in so many tasks of a session, by default in as many as it runs at once."""
+    secret = secrets.token_bytes(32)
+    return connected(program, started_there(spark, workers, secret), secret, values, limits)
+
+
+def started_there(spark: SparkSession, workers: int | None, secret: bytes, module: str = WORKER) -> list[Address]:
+    """Where the processes listen that so many tasks of a session started; `module` is what they run."""
     count = checked_count(spark, workers)
     ship.ensure(spark)
-    secret = secrets.token_bytes(32)
     is_local = _setting(spark, "spark.master").startswith("local")
-    df = spark.range(0, count, 1, count).mapInArrow(_starter(secret.hex(), is_local), ADDRESS, barrier=True)
+    df = spark.range(0, count, 1, count).mapInArrow(_starter(secret.hex(), is_local, module), ADDRESS, barrier=True)
     jobs = Jobs(spark)
     try:
         with job_errors():
@@ -45,11 +51,11 @@ def hire(spark: SparkSession, program: CheckedProgram, workers: int | None, valu
     finally:
         jobs.close()
     rows = sorted(found.to_pylist(), key=lambda row: int(row["worker"]))
-    return connected(program, [(str(row["host"]), int(row["port"])) for row in rows], secret, values, limits)
+    return [(str(row["host"]), int(row["port"])) for row in rows]
 
 
-def _starter(secret: str, is_local: bool) -> Any:
-    """A function for `mapInArrow` that starts one worker."""
+def _starter(secret: str, is_local: bool, module: str) -> Any:
+    """A function for `mapInArrow` that starts one process."""
 
     def start(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -62,7 +68,7 @@ def _starter(secret: str, is_local: bool) -> Any:
         context = BarrierTaskContext.get()
         mine = context.partitionId()
         host = "127.0.0.1" if is_local else context.getTaskInfos()[mine].address.rpartition(":")[0]
-        address = launched(bytes.fromhex(secret), host)[1]
+        address = launched(bytes.fromhex(secret), host, module)[1]
         yield pa.RecordBatch.from_pydict(
             {"worker": [mine], "host": [address[0]], "port": [address[1]]},
             schema=pa.schema({"worker": pa.int32(), "host": pa.string(), "port": pa.int32()}),

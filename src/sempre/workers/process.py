@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from sempre.workers.channel import Channel, Lost, answer, call, take
 from sempre.workers.codec import from_json
@@ -21,6 +23,13 @@ LONELY_SECONDS = 120.0
 
 def serve(listener: socket.socket, secret: bytes) -> None:
     """Work for whoever knows the secret and calls first."""
+    hello, driver, peers = meet(listener, secret)
+    mesh = Mesh(int(hello["me"]), peers)
+    Worker(from_json(hello["program"]), mesh, driver, from_json(hello["limits"])).run()
+
+
+def meet(listener: socket.socket, secret: bytes) -> tuple[dict[str, Any], Channel, dict[int, Channel]]:
+    """What the driver says first, and the connections to it and to the other workers."""
     listener.settimeout(LONELY_SECONDS)
     driver = Channel(answer(listener, secret), "the driver")
     hello = take(driver, seconds=LONELY_SECONDS).header
@@ -37,10 +46,11 @@ def serve(listener: socket.socket, secret: bytes) -> None:
         peers[other] = channel
     listener.close()
     driver.put(Frame({"ready": me}))
-    Worker(from_json(hello["program"]), Mesh(me, peers), driver, from_json(hello["limits"])).run()
+    return hello, driver, peers
 
 
-def main(host: str) -> None:
+def main(host: str, serve: Callable[[socket.socket, bytes], None] = serve) -> None:
+    """Listen on an address of this machine, say where, and serve."""
     secret = bytes.fromhex(sys.stdin.readline().strip())
     with socket.create_server((host, 0)) as listener:
         print(*listener.getsockname()[:2], flush=True)

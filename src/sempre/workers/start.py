@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import BackendError
@@ -23,6 +24,8 @@ from sempre.workers.worker import Worker
 
 # How long a worker may take to start and to be ready.
 READY_SECONDS = 120.0
+# What a process runs.
+WORKER = "sempre.workers.process"
 
 
 def threads(program: CheckedProgram, count: int, values: Values, limits: Limits) -> Crew:
@@ -61,34 +64,37 @@ def connected(
     program: CheckedProgram, addresses: Sequence[tuple[str, int]], secret: bytes, values: Values, limits: Limits
 ) -> Crew:
     """The crew of workers that listen at these addresses: they get the program, and connect to each other."""
+    hello = {"program": to_json(program), "limits": to_json(limits)}
+    return Crew(introduced(addresses, secret, hello), values, program.sources, lambda: None)
+
+
+def introduced(addresses: Sequence[tuple[str, int]], secret: bytes, hello: dict[str, Any]) -> list[Channel]:
+    """Channels to workers that listen at these addresses; they have heard `hello`, and are connected to each other."""
     channels: list[Channel] = []
     try:
         for index, address in enumerate(addresses):
             channels.append(Channel(call(address, secret), f"worker {index} at {address[0]}:{address[1]}"))
-        hello = {
-            "addresses": [list(each) for each in addresses],
-            "program": to_json(program),
-            "limits": to_json(limits),
-        }
         for index, channel in enumerate(channels):
-            channel.put(Frame({"me": index, **hello}))
+            channel.put(Frame({"me": index, "addresses": [list(each) for each in addresses], **hello}))
         for channel in channels:
             take(channel, channels, READY_SECONDS)
     except Lost as error:
         for channel in channels:
             channel.close()
         raise BackendError(f"the workers cannot be reached: {error}") from None
-    return Crew(channels, values, program.sources, lambda: None)
+    return channels
 
 
-def launched(secret: bytes, host: str = "127.0.0.1") -> tuple[subprocess.Popen[bytes], tuple[str, int]]:
+def launched(
+    secret: bytes, host: str = "127.0.0.1", module: str = WORKER
+) -> tuple[subprocess.Popen[bytes], tuple[str, int]]:
     """A process that is ready to work for whoever knows the secret, and where it listens.
 
     It is a session of its own and has none of our files open, so that it outlives whoever started it: it ends when the
     driver hangs up, or does not call in time.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "sempre.workers.process", host],
+        [sys.executable, "-m", module, host],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -113,15 +119,22 @@ def launched(secret: bytes, host: str = "127.0.0.1") -> tuple[subprocess.Popen[b
 
 def processes(program: CheckedProgram, count: int, values: Values, limits: Limits) -> Crew:
     """Workers that are processes of this machine."""
+    hello = {"program": to_json(program), "limits": to_json(limits)}
+    channels, stop = started_here(count, hello)
+    return Crew(channels, values, program.sources, stop)
+
+
+def started_here(count: int, hello: dict[str, Any], module: str = WORKER) -> tuple[list[Channel], Callable[[], None]]:
+    """Channels to processes of this machine that have heard `hello`, and how to wait for their end."""
     secret = secrets.token_bytes(32)
     started: list[subprocess.Popen[bytes]] = []
     addresses = []
     try:
         for _ in range(count):
-            process, address = launched(secret)
+            process, address = launched(secret, module=module)
             started.append(process)
             addresses.append(address)
-        crew = connected(program, addresses, secret, values, limits)
+        channels = introduced(addresses, secret, hello)
     except BaseException:
         for process in started:
             process.kill()
@@ -136,5 +149,4 @@ def processes(program: CheckedProgram, count: int, values: Values, limits: Limit
                 process.kill()
                 process.wait()
 
-    crew.on_stop(stop)
-    return crew
+    return channels, stop

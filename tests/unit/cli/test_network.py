@@ -32,7 +32,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *options: str) -> int:
-    return main(["network", str(folder / "best.dl"), "-F", str(folder), "-D", str(folder / "out"), *options])
+    """On nodes of this process, unless the options say where."""
+    where = () if {"--on", "--simulate", "--replay"} & set(options) else ("--simulate", "rounds")
+    return main(["network", str(folder / "best.dl"), "-F", str(folder), "-D", str(folder / "out"), *where, *options])
 
 
 def test_facts_of_all_nodes_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,3 +99,64 @@ def test_a_recursion_without_end_stops_at_the_limit(folder: Path, capsys: pytest
 def test_check_prints_the_local_program(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "-v", str(folder / "best.dl")]) == 0
     assert "best(@s, d, min(c1 + c2)) :- link_1(@z, c1, s), best(@z, d, c2)." in capsys.readouterr().out
+
+
+# -------------------------------------------------------------------------------------------- other processes
+
+
+@pytest.mark.parametrize("more", [(), ("--overlap",), ("--placement", "links")])
+def test_processes_write_what_a_simulation_writes(
+    folder: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    changes = ("--changes", str(folder / "cut.changes"))
+    assert run(folder, *changes) == 0
+    simulated = (folder / "out" / "best.csv").read_text("utf-8")
+    capsys.readouterr()
+    report, plot = folder / "report.json", folder / "run.html"
+    options = ("--on", "local", "--workers", "2", "--report", str(report), "--plot", str(plot))
+    assert run(folder, *options, *changes, *more) == 0
+    assert (folder / "out" / "best.csv").read_text("utf-8") == simulated
+    assert capsys.readouterr().err.count("burst") == (2 if "--overlap" in more else 3)
+    found = json.loads(report.read_text())
+    first = found["bursts"][0]
+    assert (len(found["tasks"]), found["restarts"]) == (2, 0)
+    assert sum(link["bytes"] for link in first["links"]) == first["bytes"] > 0
+    assert sum(first["timeline"]) == first["messages"]
+    assert "<svg" in plot.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--simulate", "1", "--workers", "2"),
+        ("--simulate", "1", "--on", "local"),
+        ("--simulate", "1", "--overlap"),
+        ("--replay", "x", "--placement", "hash"),
+        ("--replay", "x", "--simulate", "1"),
+        ("--simulate", "soon"),
+        ("--on", "local", "--master", "local[2]"),
+        ("--on", "spark", "--master", "local[2]", "--remote", "sc://here"),
+        ("--on", "local", "--workers", "0"),
+    ],
+)
+def test_options_without_effect_are_refused(folder: Path, options: tuple[str, ...]) -> None:
+    assert run(folder, *options) == 2
+
+
+def test_outputs_of_changes_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = PROGRAM.replace(".output best", '.output best(IO="parquet", mode="changes")')
+    (folder / "best.dl").write_text(text, "utf-8")
+    code = run(folder, "--on", "local")
+    assert code in (1, 2)
+    assert "changes" in capsys.readouterr().err
+
+
+def test_faults_in_a_process_are_the_users(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "link.facts").write_text("a\tb\t-1\nb\ta\t-1\n", "utf-8")
+    assert run(folder, "--on", "local", "--workers", "2") == 1
+    text = ".decl n(@x: number, i: number) n(@1, 0). n(@3 - x, i + 1) :- n(@x, i). .output n"
+    (folder / "best.dl").write_text(text, "utf-8")
+    assert run(folder, "--on", "local", "--workers", "2", "--limit", "100") == 1
+    shown = capsys.readouterr().err
+    assert "E530" in shown
+    assert "E531" in shown

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from sempre.network.simulate import Burst, Event, Network
+from sempre.network.simulate import Burst, Event, Simulation
 
 
 class TooMany(Exception):
@@ -45,7 +45,7 @@ class _Guided:
         return False
 
 
-def every_order(make: Callable[[], Network], bursts: list[Burst], most: int = 20_000) -> Iterator[Network]:
+def every_order(make: Callable[[], Simulation], bursts: list[Burst], most: int = 20_000) -> Iterator[Simulation]:
     """The settled network of every order; all bursts but the first are there from the start, in the order of a node."""
     stack: list[list[int]] = [[]]
     runs = 0

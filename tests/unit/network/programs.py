@@ -5,7 +5,7 @@ from __future__ import annotations
 from sempre.analysis.check import check
 from sempre.lang.parser import parse
 from sempre.network.assembly import make_network
-from sempre.network.simulate import Adversary, Burst, Network, Rounds
+from sempre.network.simulate import Adversary, Burst, Rounds, Simulation
 
 # [Nigam10] Figure 1, [Nigam11] Figure 6: propositions, each at its own node; `_` columns would only distract.
 FIGURE_6 = """
@@ -60,7 +60,7 @@ reach(@s, d) :- link(@s, z), reach(@z, d).
 """
 
 
-def network_of(text: str, algorithm: str = "proofs", **options: int) -> Network:
+def network_of(text: str, algorithm: str = "proofs", **options: int) -> Simulation:
     return make_network(check(parse(text), {"<text>": text}), algorithm, **options)
 
 
@@ -69,7 +69,7 @@ def links(*pairs: str) -> list[tuple[str, tuple[str, str]]]:
     return [("link", (pair[0], pair[1])) for pair in pairs]
 
 
-def run(text: str, bursts: list[Burst], algorithm: str = "proofs", seed: int | None = None) -> Network:
+def run(text: str, bursts: list[Burst], algorithm: str = "proofs", seed: int | None = None) -> Simulation:
     network = network_of(text, algorithm)
     network.run(bursts, Rounds() if seed is None else Adversary(seed))
     return network

@@ -12,7 +12,7 @@ from sempre.network import wire
 from sempre.network.assembly import make_network
 from sempre.network.node import Message
 from sempre.network.proofs import ProofNode
-from sempre.network.simulate import Adversary, Burst, Network, Replay, Rounds
+from sempre.network.simulate import Adversary, Burst, Replay, Rounds, Simulation
 from tests.property.networks import Case, case_of, difference, random_case
 from tests.unit.network.explore import TooMany, every_order
 from tests.unit.network.programs import CYCLE, FIGURE_6, REACH, links, network_of
@@ -51,7 +51,7 @@ def test_every_order_gives_the_central_result(number: int) -> None:
     count = 0
     compiled = network_of(text, algorithm)
     try:
-        for network in every_order(lambda: Network(compiled.make, compiled.location), bursts, most=500):
+        for network in every_order(lambda: Simulation(compiled.make, compiled.location), bursts, most=500):
             assert difference(case, network, expected) == ""
             count += 1
     except TooMany:

@@ -6,14 +6,14 @@ import pytest
 
 from sempre.diagnostics import DataError, ProgramError
 from sempre.network.psn import CountingNode
-from sempre.network.simulate import Burst, Network, Rounds
+from sempre.network.simulate import Burst, Rounds, Simulation
 from tests.unit.network.old_psn import OldPsn
 from tests.unit.network.programs import CYCLE, FIGURE_5, FIGURE_6, HOPS, REACH, links, network_of, run
 
 SEEDS = range(40)
 
 
-def propositions(network: Network, names: str) -> str:
+def propositions(network: Simulation, names: str) -> str:
     return "".join(name for name in names if list(network.facts(name)))
 
 
@@ -92,7 +92,7 @@ def test_figure_1_counts_derivations() -> None:
     assert counts == {("a", "c"): 2}
 
 
-def sets_of(network: Network, name: str, node: int) -> set[tuple[str, str]]:
+def sets_of(network: Simulation, name: str, node: int) -> set[tuple[str, str]]:
     """The derivation and infinite-count sets of a proposition, as sorted letters."""
     found = network.nodes[node]
     assert isinstance(found, CountingNode)

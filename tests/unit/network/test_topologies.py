@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import sempre
 from sempre.api import Program
 from sempre.network.assembly import make_network
 from sempre.network.node import Fact
-from sempre.network.simulate import Adversary, Burst, Network, Rounds
+from sempre.network.simulate import Adversary, Burst, Rounds, Simulation
+from tests.budget import SCALE
 from tests.unit.network.topologies import Links, both_ways, size, topologies, topology
 
 networkx = pytest.importorskip("networkx")
@@ -39,7 +41,7 @@ def plain(links: Links) -> list[Fact]:
     return [("link", pair) for pair in both_ways(links)]
 
 
-def example(name: str, algorithm: str = "proofs", limit: int = 10_000_000) -> Network:
+def example(name: str, algorithm: str = "proofs", limit: int = 10_000_000) -> Simulation:
     return make_network(Program.from_file(EXAMPLES / f"{name}.dl").checked, algorithm, limit)
 
 
@@ -87,6 +89,44 @@ def test_reachability_on_every_topology_up_to_60_nodes() -> None:
         assert time.process_time() - started < 30
         rest = [link for link in links if link not in failed and link[::-1] not in failed]
         assert set(network.facts("reach")) == reachable(rest)
+
+
+def check_every_failure(network: sempre.Network, links: Links) -> list[int]:
+    """Every link of a topology fails once, on a network that holds nothing; how many messages each failure took."""
+    distinct = list(dict.fromkeys(tuple(sorted(link)) for link in links))
+    network.apply(insert={"link": both_ways(links)})
+    assert set(network["reach"]) == reachable(links)
+    with sempre.Database(network.program) as database:
+        database.apply(insert={"link": both_ways(links)})
+        assert set(database["reach"]) == set(network["reach"])
+    messages = []
+    for a, b in distinct:
+        failed = {"link": [(a, b), (b, a)]}
+        messages.append(network.apply(delete=failed).messages)
+        assert set(network["reach"]) == reachable([link for link in links if tuple(sorted(link)) != (a, b)])
+        network.apply(insert=failed)
+    network.apply(delete={"link": both_ways(links)})
+    assert not len(network["reach"])
+    return messages
+
+
+def test_every_link_fails_once_in_processes() -> None:
+    with sempre.Network(Program.from_file(EXAMPLES / "reachability.dl"), workers=2) as network:
+        assert len(check_every_failure(network, topology("Abilene"))) == 14
+
+
+@pytest.mark.slow
+def test_every_link_of_topologies_up_to_100_nodes_fails_once() -> None:
+    began, messages, done = time.process_time(), [], 0
+    with sempre.Network(Program.from_file(EXAMPLES / "reachability.dl"), workers=2) as network:
+        for name, links in sorted(topologies().items(), key=lambda item: size(item[1])):
+            if size(links) > 100 or time.process_time() - began > 600 * SCALE:
+                break
+            found = check_every_failure(network, links)
+            messages += found
+            done += 1
+            print(name, size(links), len(found), statistics.median(found), max(found), flush=True)
+    print(f"{done} topologies, {len(messages)} failures, {statistics.median(messages)} messages each (median)")
 
 
 @pytest.mark.parametrize("name", ["Abilene", "Geant2012"])
@@ -138,7 +178,7 @@ def simple_paths(links: Links, most: int) -> set[tuple[str, str, tuple[str, ...]
     return found
 
 
-def paths_of(network: Network) -> set[tuple[str, str, tuple[str, ...]]]:
+def paths_of(network: Simulation) -> set[tuple[str, str, tuple[str, ...]]]:
     found = set()
     for source, target, path, _ in network.facts("path"):
         nodes = []
