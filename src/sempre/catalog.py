@@ -766,7 +766,7 @@ SOURCES = (
     ),
     Entry(
         "E663",
-        "a table format whose package is not installed",
+        "a table format or a command whose package is not installed",
         "Install the extra that the hint names.",
         "`.input r(IO=delta)` where `deltalake` is missing",
     ),
