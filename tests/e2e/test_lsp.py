@@ -322,8 +322,9 @@ def test_macros_and_folders_of_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "more" / "types.dl").write_text(".type T <: symbol\n", "utf-8")
 
     async def steps() -> None:
-        async with editing(tmp_path, "-I", str(tmp_path / "more"), "-M", "LIMIT=3") as editor:
-            editor.open("p.dl", '#include "types.dl"\n.decl p(x: T, n: number)\np("a", LIMIT).\n.output p\n')
+        async with editing(tmp_path, "-I", str(tmp_path / "more"), "-M", "LIMIT=3", "-w") as editor:
+            unused = ".decl unused(x: T)\n"  # a warning, without -w
+            editor.open("p.dl", f'#include "types.dl"\n{unused}.decl p(x: T, n: number)\np("a", LIMIT).\n.output p\n')
             assert await editor.checked("p.dl", lambda codes: not codes) == []
 
     run(steps())

@@ -12,7 +12,7 @@ from sempre.analysis.check import check
 from sempre.diagnostics import SempreError
 from sempre.lang.parser import parse
 from sempre.lang.printer import to_text
-from sempre.lsp import names
+from sempre.lsp import program_names as names
 from sempre.lsp.answers import Place, renamed
 from sempre.lsp.programs import Programs
 from sempre.rewrites.checked_text import program_text

@@ -25,5 +25,5 @@ def serve_editor(options: argparse.Namespace) -> int:
     how = reading(options)
     folders = tuple(str(Path(folder).absolute()) for folder in how["include"])
     settings = Preprocessing(folders, tuple(how["macros"].items()))
-    server.serve(installed_version(), settings, legacy=options.legacy)
+    server.serve(installed_version(), settings, legacy=options.legacy, warnings=not options.no_warn)
     return 0

@@ -10,9 +10,9 @@ from pathlib import Path
 from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, Span
 from sempre.lang.operators import AGGREGATES, PRECEDENCE, UNARY
-from sempre.lsp.names import Name
+from sempre.lsp.program_names import Name
+from sempre.lsp.program_reading import Reading
 from sempre.lsp.programs import Programs
-from sempre.lsp.reading import Reading
 
 _WORD = re.compile(r"[A-Za-z_?][A-Za-z0-9_?]*")
 _INCLUDE = re.compile(r'^[ \t]*(?:#[ \t]*|\.)include\s*["<]([^">]+)[">]')

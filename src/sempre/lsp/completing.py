@@ -11,9 +11,9 @@ from sempre.lang.declarations import QUALIFIERS
 from sempre.lang.lexer import DIRECTIVES
 from sempre.lang.operators import AGGREGATES
 from sempre.lsp.answers import Place, extent, source_of
-from sempre.lsp.names import Name, Scope
+from sempre.lsp.program_names import Name, Scope
+from sempre.lsp.program_reading import Reading
 from sempre.lsp.programs import Programs
-from sempre.lsp.reading import Reading
 
 BASE_TYPES = ("number", "unsigned", "float", "symbol")
 
@@ -23,7 +23,9 @@ _BRANCH = re.compile(r"\$\w*$")
 _FUNCTOR = re.compile(r"@\w*$")
 _TYPE = re.compile(r"(?:[:|]|<:|=)\s*[\w.?]*$")
 _CAST = re.compile(r"\bas\([^()]*,\s*[\w.?]*$")
-_DECLARING = re.compile(r"\.(?:decl|functor)\b[^()]*\([^()]*$|\.functor\b[^()]*\([^()]*\)[^\n]*$|\.type\b[^\n]*$")
+_DECLARING = re.compile(
+    r"\.(?:decl|functor|aggregate)\b[^()]*\([^()]*$|\.(?:functor|aggregate)\b[^()]*\([^()]*\)[^\n]*$|\.type\b[^\n]*$"
+)
 _LISTING = re.compile(r"\.(?:input|output|printsize|limitsize|override)\b[^(\n]*$")
 _MAKING = re.compile(r"(?:\.init[ \t]+\w+[ \t]*=|\.comp\b[^{:\n]*:)[^{\n]*$")
 _QUALIFIED = re.compile(r"\.decl\b[^()]*\([^()]*\)[^().\n]*$")

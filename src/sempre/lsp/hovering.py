@@ -10,9 +10,9 @@ from sempre.diagnostics import Span
 from sempre.lang.syntax import Atom, Component, Item, RelationDecl, Rule, Subsumption, Variable
 from sempre.lang.walk import descend
 from sempre.lsp.answers import Place, extent, name_in, source_of
-from sempre.lsp.names import Name
+from sempre.lsp.program_names import Name
+from sempre.lsp.program_reading import Reading, normal
 from sempre.lsp.programs import Programs
-from sempre.lsp.reading import Reading, normal
 
 
 def hover(programs: Programs, place: Place) -> tuple[str, Span] | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sempre.diagnostics import Diagnostic
 from sempre.lang.preprocessor import PLAIN, Preprocessing
-from sempre.lsp.reading import Reading
+from sempre.lsp.program_reading import Reading
 
 # Programs that include others are looked for among so many files of a folder.
 MOST_FILES = 2_000
@@ -24,11 +24,12 @@ class Programs:
     A file that programs include is looked at as a part of these, and else as a program of its own.
     """
 
-    def __init__(self, settings: Preprocessing = PLAIN, *, legacy: bool = False) -> None:
+    def __init__(self, settings: Preprocessing = PLAIN, *, legacy: bool = False, warnings: bool = True) -> None:
         self.open: dict[str, str] = {}
         self.folders: list[Path] = []
         self._settings = settings
         self._legacy = legacy
+        self._warnings = warnings
         self._readings: dict[str, Reading] = {}
         self._sound: dict[str, Reading] = {}
         self._including: frozenset[str] | None = None
@@ -81,7 +82,7 @@ class Programs:
         concerned = {each: None for file in files for reading in self.of(file) for each in (file, *reading.sources)}
         for file in concerned:
             found = [each for reading in self.of(file) for each in reading.diagnostics if _home(each, reading) == file]
-            yield file, list(dict.fromkeys(found))
+            yield file, [each for each in dict.fromkeys(found) if self._warnings or each.severity == "error"]
 
     def _forget(self, file: str) -> None:
         """Look again at what is made of a file, or may be: a file that was missing may be there now."""

@@ -56,9 +56,9 @@ _PROPOSED = {
 class ProgramServer(LanguageServer):
     """A language server and the programs that its editor works on."""
 
-    def __init__(self, version: str, settings: Preprocessing, *, legacy: bool) -> None:
+    def __init__(self, version: str, programs: Programs) -> None:
         super().__init__("sempre", version)
-        self.programs = Programs(settings, legacy=legacy)
+        self.programs = programs
         self._waiting: asyncio.Task[None] | None = None
         self._touched: set[str] = set()
 
@@ -139,14 +139,14 @@ def uri_of(file: str) -> str:
     return (uris.from_fs_path(file) or file) if Path(file).is_absolute() else file
 
 
-def serve(version: str, settings: Preprocessing, *, legacy: bool) -> None:
+def serve(version: str, settings: Preprocessing, *, legacy: bool, warnings: bool) -> None:
     """Answer an editor on standard input and output, until it has had enough."""
-    make_server(version, settings, legacy=legacy).start_io()
+    make_server(version, Programs(settings, legacy=legacy, warnings=warnings)).start_io()
 
 
-def make_server(version: str, settings: Preprocessing, *, legacy: bool) -> ProgramServer:
+def make_server(version: str, programs: Programs) -> ProgramServer:
     """A server that knows what to do with every request."""
-    server = ProgramServer(version, settings, legacy=legacy)
+    server = ProgramServer(version, programs)
     _follow_texts(server)
     _answer_questions(server)
     _answer_edits(server)

@@ -27,13 +27,14 @@ _SPACES = {
     "a type argument": "type",
     "the name of a branch": "branch",
     "the name of a functor": "functor",
+    "the name of an aggregate": "functor",
     "the name of a component": "component",
     "a name for the instance": "instance",
     "the name of an attribute": "attribute",
     "an attribute": "attribute",
 }
 # The directives whose first name is declared by them.
-_DECLARING = frozenset({".type", ".number_type", ".symbol_type", ".functor", ".comp"})
+_DECLARING = frozenset({".type", ".number_type", ".symbol_type", ".functor", ".aggregate", ".comp"})
 # What else a name of a space may mean.
 _ALSO = {"type": ("parameter", "type", "component"), "component": ("parameter", "component")}
 _OF_AN_ITEM = ("variable", "attribute")

@@ -14,7 +14,7 @@ from sempre.files import check_directives
 from sempre.lang.lexer import tokenize_source
 from sempre.lang.preprocessor import Preprocessing, preprocess
 from sempre.lang.syntax import Item, ParsedProgram
-from sempre.lsp.names import Names, NamingParser
+from sempre.lsp.program_names import Names, NamingParser
 from sempre.modules.find import Modular, modularize
 
 
