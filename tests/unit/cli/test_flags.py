@@ -33,7 +33,7 @@ RUNS: dict[str, list[str]] = {
     "migrate": ["store", "other.dl"],
     "network": ["p.dl", "-D", "out"],
 }
-# Asked for only where the store differs (`test_stores.py` has that case); and what editors add, which says how it is anyway.
+# Asked for only where the store differs (`test_stores.py` has that case); and what editors add to say how it is anyway.
 LATER = {"verify": {"repair"}, "lsp": {"stdio"}}
 
 
