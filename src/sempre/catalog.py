@@ -392,8 +392,8 @@ FUNCTORS_OF_USERS = (
     ),
     Entry(
         "E339",
-        "a functor without a Python function",
-        "Decorate one with `@sempre.functor` before the database is made, or name its file: `--functors FILE.py`.",
+        "a functor or an aggregate without a Python function",
+        "Decorate one with `@sempre.functor` or `@sempre.aggregate` first, or name its file: `--functors FILE.py`.",
         "`.functor f(x: number): number`, in a process that has registered no `f`",
     ),
     Entry(
@@ -401,6 +401,24 @@ FUNCTORS_OF_USERS = (
         "a file of Python functions that cannot be run",
         "Mend it; the message has the exception.",
         "`--functors missing.py`",
+    ),
+    Entry(
+        "E341",
+        "an aggregate of your own without exactly one parameter",
+        "Give it one, for what it is taken of.",
+        "`.aggregate middle(x: number, y: number): number`",
+    ),
+    Entry(
+        "E342",
+        "an aggregate that no `.aggregate` declares",
+        "Declare it.",
+        "`.decl p(x: number) .output p p(1). p(n) :- n = @middle x : { p(x) }.`",
+    ),
+    Entry(
+        "E343",
+        "an aggregate that is called as a functor",
+        "Write `@f x : { ... }`.",
+        "`.aggregate middle(x: number): number .decl p(x: number) .output p p(@middle(1)).`",
     ),
 )
 
@@ -772,7 +790,7 @@ SOURCES = (
     ),
     Entry(
         "E663",
-        "a table format whose package is not installed",
+        "a table format or a command whose package is not installed",
         "Install the extra that the hint names.",
         "`.input r(IO=delta)` where `deltalake` is missing",
     ),

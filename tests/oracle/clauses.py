@@ -311,6 +311,8 @@ class _Lowering:
         lowered = []
         for name, aggregate in folds:
             operand = self.kinds.of(aggregate.term) if aggregate.term is not None else "number"
+            if aggregate.kind in self.kinds.schema.aggregates:
+                operand = self.kinds.schema.aggregates[aggregate.kind][0]
             operand = operand or "number"
             term = None if aggregate.term is None else self.term(aggregate.term, operand)
             inner, self.folds = self.folds, []  # aggregates inside of the aggregated term belong to its body

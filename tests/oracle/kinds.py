@@ -27,6 +27,7 @@ class Schema:
     inline: frozenset[str]
     equivalences: frozenset[str]
     branches: dict[str, tuple[str, tuple[str, ...]]]  # of algebraic types: the type, and the kinds of the fields
+    aggregates: dict[str, tuple[str, str]]  # of the user's own: the kinds of what they take and give
 
     def resolve(self, name: str) -> str:
         return _resolve(self.types, name)
@@ -49,7 +50,12 @@ def schema_of(program: s.ParsedProgram) -> Schema:
         if isinstance(item.definition, s.AlgebraicType)
         for branch, parts in item.definition.branches
     }
-    return Schema(columns, fields, types, inline, equivalences, branches)
+    aggregates = {
+        f"@{item.name}": (_resolve(types, item.parameters[0].type_name), _resolve(types, item.result))
+        for item in program.items
+        if isinstance(item, s.FunctorDecl) and item.aggregates
+    }
+    return Schema(columns, fields, types, inline, equivalences, branches, aggregates)
 
 
 def _resolve(types: dict[str, s.TypeDecl], name: str) -> str:
@@ -88,6 +94,8 @@ class Kinds:
                 return "symbol"
             case s.Cast(_, type_name):
                 return self.schema.resolve(type_name)
+            case s.Aggregate(kind, _, _) if kind in self.schema.aggregates:
+                return self.schema.aggregates[kind][1]
             case s.Aggregate(kind, inner, _):
                 return {"count": "number", "mean": "float"}.get(kind) or self.of(inner)
             case s.Apply(("f_first" | "f_last"), (items,)):
@@ -159,7 +167,9 @@ class Kinds:
                     self.learn_term(arg)
             case s.Cast(inner, _):
                 self.learn_term(inner)
-            case s.Aggregate(_, inner, body):
+            case s.Aggregate(kind, inner, body):
+                if kind in self.schema.aggregates:
+                    self.expect(inner, self.schema.aggregates[kind][0])
                 self.learn(body)
                 self.learn_term(inner)
 

@@ -270,8 +270,14 @@ def same(left: Value, right: Value) -> bool:
     return (left,) == (right,)
 
 
+# Aggregates of the user's own, by their names with `@`: functions of the values of a group.
+OWN: dict[str, Callable[[list[Value]], Value]] = {}
+
+
 def fold(kind: str, values: list[Value], operand: str) -> Value:
     """The aggregate of `values`, one per assignment; None where it has no value (`min` of nothing)."""
+    if kind in OWN:
+        return OWN[kind](values)
     if kind == "count":
         return len(values)
     if kind == "sum":

@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "sempre"
 LAYERS = (  # top first; names in one row are independent of each other
     "__init__ __main__",
     "cli",
+    "lsp",
     "api",
     "explain",
     "query network verify storage",

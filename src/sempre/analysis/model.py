@@ -167,7 +167,8 @@ class Fold:
     """`result = kind expr : { body }` over the distinct assignments to the local variables of `body`.
 
     `result` may be bound already (then it is a test). `min`, `max` and `mean` over nothing are false; `count` and
-    `sum` give zero. `operand` is the kind of `expr`.
+    `sum` give zero. `operand` is the kind of `expr`. An aggregate of the user's own is spelled as functors are, see
+    `python_functions.spelled`.
     """
 
     result: Var

@@ -262,9 +262,10 @@ class _Normalizer:
         expr = None if aggregate.term is None else self.expr(aggregate.term, inner)
         operand = Kind.NUMBER if aggregate.term is None else self.typing.kind(aggregate.term)
         shared = self.shared((targets, body), scope)
-        scope.literals.append(
-            Fold(result, aggregate.kind, expr, tuple(inner.literals), shared, operand, aggregate.span)
-        )
+        kind = aggregate.kind
+        if kind.startswith("@"):
+            kind = spelled(kind[1:], (operand.value,), self.typing.kind(aggregate).value)
+        scope.literals.append(Fold(result, kind, expr, tuple(inner.literals), shared, operand, aggregate.span))
 
     # ------------------------------------------------------------------------------------------ expressions
 

@@ -244,6 +244,9 @@ class _Inference:
 
     def aggregate(self, aggregate: Aggregate) -> None:
         self.body(literals_of(aggregate.body))
+        if aggregate.kind.startswith("@"):
+            self.user_aggregate(aggregate)
+            return
         if aggregate.term is not None:
             self.term(aggregate.term)
             self.require(aggregate.term, Sort(AGGREGABLE[aggregate.kind]), f"`{aggregate.kind}`")
@@ -251,6 +254,17 @@ class _Inference:
             self.says(aggregate, AGGREGATE_RESULT[aggregate.kind])
         elif aggregate.term is not None:
             self.same(aggregate, aggregate.term, f"`{aggregate.kind}` gives what it is taken of")
+
+    def user_aggregate(self, aggregate: Aggregate) -> None:
+        """Read `@name term : { ... }`, whose types are declared."""
+        declared = self.types.functors[aggregate.kind[1:]]
+        assert aggregate.term is not None
+        self.term(aggregate.term)
+        for parameter in declared.parameters:
+            if parameter.type_name in self.types.types:
+                self.require_type(aggregate.term, parameter.type_name, f"`{aggregate.kind}`")
+        if declared.result in self.types.types:
+            self.says(aggregate, self.types.types[declared.result].kind)
 
     # ------------------------------------------------------------------------------------------ constraints
 

@@ -24,7 +24,7 @@ from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View
 from sempre.ingest import by_name, by_position
 from sempre.modules.protocol import ModuleFacts, ModuleState, RuleModule, Trusted
-from sempre.python_functions import functor
+from sempre.python_functions import aggregate, functor
 
 __all__ = [
     "ChangeSet",
@@ -40,6 +40,7 @@ __all__ = [
     "Transaction",
     "Trusted",
     "View",
+    "aggregate",
     "by_name",
     "by_position",
     "functor",

@@ -124,18 +124,19 @@ def check_guards(program: CheckedProgram, place: str) -> None:
 
 
 def check_functions(program: CheckedProgram, place: str) -> None:
-    """Refuse functors that no Python function is registered for, or one that takes other arguments."""
+    """Refuse functors and aggregates that no Python function is registered for."""
     computed = (fact for fact in program.facts if fact.text)  # facts of literals call nothing
     calling: tuple[NormalRule | Fact, ...] = (*program.rules, *computed)
     for rule in calling:
-        for name in sorted(functions_of(rule)):
-            if name not in REGISTERED:
-                hint = "Decorate a function with `@sempre.functor` before, or name its file: `--functors FILE.py`."
-                message = f"no Python function is registered for the functor `@{name}`"
+        for name, aggregates in sorted(functions_of(rule)):
+            what = "aggregate" if aggregates else "functor"
+            if name not in REGISTERED or REGISTERED[name].aggregates != aggregates:
+                hint = f"Decorate a function with `@sempre.{what}` before, or name its file: `--functors FILE.py`."
+                message = f"no Python function is registered for the {what} `@{name}`"
                 raise ProgramError([Diagnostic("E339", message, rule.span, hint=hint)], program.sources)
             if place in ("workers", "cluster"):
                 hint = 'Use `place="auto"`: then these rules run in the driver, and others where they fit.'
-                raise BackendError(f"the functor `@{name}` is Python, and cannot run on the {place}", hint=hint)
+                raise BackendError(f"the {what} `@{name}` is Python, and cannot run on the {place}", hint=hint)
 
 
 def check_active(strategy: str, place: str, cycles: int | None) -> None:

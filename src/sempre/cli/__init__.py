@@ -107,6 +107,10 @@ def _dispatch(argv: list[str]) -> int:
             from sempre.cli.format_command import format_files
 
             return format_files(options)
+        case "lsp":
+            from sempre.cli.lsp_command import serve_editor
+
+            return serve_editor(options)
         case "network":
             from sempre.cli.network_command import network
 

@@ -20,7 +20,7 @@ SWITCH_HELP = "elastic: give an update up after this share of the last run from 
 # The commands on stores that evaluate something, or read relations that may be large.
 PLACED_COMMANDS = ("init", "apply", "refresh", "query", "explain", "shell", "whatif", "verify", "migrate")
 STORE_COMMANDS = (*PLACED_COMMANDS, "history", "vacuum")
-COMMANDS = ("run", "check", "format", *STORE_COMMANDS, "network", "help")
+COMMANDS = ("run", "check", "format", "lsp", *STORE_COMMANDS, "network", "help")
 
 OVERVIEW = """\
 sempre keeps the consequences of Datalog rules up to date.
@@ -29,6 +29,7 @@ sempre keeps the consequences of Datalog rules up to date.
   sempre run PROGRAM.dl -D -               the same, printed
   sempre check PROGRAM.dl                  errors, warnings and strata; -v: plans
   sempre format PROGRAM.dl                 in one form, with its comments
+  sempre lsp                               what editors start: errors, names, hovers
   sempre init STORE PROGRAM.dl -F FACTS    keep facts and results in a directory
   sempre apply STORE CHANGES...            bring them up to date
   sempre refresh STORE                     bring them to what their sources have now
@@ -57,7 +58,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         print(OVERVIEW, end="")
         raise SystemExit(0)
     if argv[0] == "--version":
-        print(f"sempre {_version()}")
+        print(f"sempre {installed_version()}")
         raise SystemExit(0)
     if argv[0] == "help":
         argv = [argv[1], "--help"]
@@ -77,7 +78,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     return options
 
 
-def _version() -> str:
+def installed_version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -100,6 +101,11 @@ def _parser(command: str) -> _Parser:
         parser.add_argument("--show", choices=SHOWN, help="print this, and nothing else")
         add_reading(parser.add_argument)
         add_refused(parser.add_argument, ("-v", "--verbose", "--show"))
+        return parser
+    if command == "lsp":
+        parser = _Parser(prog="sempre lsp", allow_abbrev=False, description="Answer an editor: the language server.")
+        parser.add_argument("--stdio", action="store_true", help="on standard input and output, as always")
+        add_reading(parser.add_argument)
         return parser
     if command in STORE_COMMANDS:
         return _store_parser(command)

@@ -38,6 +38,7 @@ from sempre.plan.ops import (
     relations_of,
 )
 from sempre.plan.planner import from_head, plan_rule, stated_order
+from sempre.python_functions import shown_kind
 from sempre.rewrites.equivalences import close_equivalences
 from sempre.rewrites.successors import shown
 
@@ -189,7 +190,7 @@ def step_lines(step: Step, program: CheckedProgram) -> list[str]:
         return ["keep where there is no", *nested]
     assert isinstance(step, Reduce)
     term = "" if step.literal.expr is None else f" {expression(step.literal.expr)}"
-    return [f"let {step.literal.result.name} = {step.literal.kind}{term} over", *nested]
+    return [f"let {step.literal.result.name} = {shown_kind(step.literal.kind)}{term} over", *nested]
 
 
 def _probe_line(step: Probe, program: CheckedProgram) -> str:

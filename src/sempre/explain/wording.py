@@ -9,6 +9,7 @@ from typing import Any
 from sempre.analysis.model import Call, CheckedProgram, Compare, Const, Expr, Fold, Literal, Match, NormalRule, Not, Var
 from sempre.analysis.naming import shown
 from sempre.lang.printer import string_text
+from sempre.python_functions import shown_kind
 
 INFIX = {
     "+": "+", "-": "-", "*": "*", "/": "/", "%": "%", "^": "^", "band": "band", "bor": "bor", "bxor": "bxor",
@@ -75,7 +76,7 @@ def body_text(body: tuple[Literal, ...], values: Mapping[str, Any]) -> str:
 def fold_text(literal: Fold, values: Mapping[str, Any]) -> str:
     """An aggregate, without its result."""
     term = "" if literal.expr is None else f" {expr_text(literal.expr, values)}"
-    return f"{literal.kind}{term} : {{ {', '.join(literal_text(each, values) for each in literal.body)} }}"
+    return f"{shown_kind(literal.kind)}{term} : {{ {', '.join(literal_text(each, values) for each in literal.body)} }}"
 
 
 def sentence_of(rule: NormalRule, program: CheckedProgram) -> str:

@@ -10,15 +10,21 @@ from numpy.typing import NDArray
 from sempre.kernel import join
 from sempre.kernel.functors import UINT64_MAX, Fault
 from sempre.kernel.layout import INT64_MAX, INT64_MIN, Column
-from sempre.kernel.values import float_codes, floats_of
+from sempre.kernel.values import Values, float_codes, floats_of
 
 
 def by_group(
-    kind: str, operand: str, groups: Sequence[Column], terms: Sequence[Column], size: int
+    kind: str,
+    operand: str,
+    groups: Sequence[Column],
+    terms: Sequence[Column],
+    size: int,
+    values: Values | None = None,
 ) -> tuple[join.Mask, Column]:
     """For groups `0..size-1`, whether each has a result, and the result.
 
-    `groups[i]` and `terms[i]` run in parallel: a group number and the value it contributes, once per row.
+    `groups[i]` and `terms[i]` run in parallel: a group number and the value it contributes, once per row. What the user
+    wrote in Python needs `values`, which know what codes stand for.
     """
     group = np.concatenate(groups) if groups else np.empty(0, np.int64)
     term = np.concatenate(terms) if terms else np.empty(0, np.int64)
@@ -27,6 +33,11 @@ def by_group(
         return np.ones(size, np.bool_), counts
     order = np.argsort(group, kind="stable")
     term = term[order]
+    if kind.startswith("@"):
+        from sempre.kernel.calling import aggregate_in_python
+
+        assert values is not None
+        return aggregate_in_python(values, kind, term, counts)
     present = np.flatnonzero(counts)
     starts = (counts.cumsum() - counts)[present]
     out = np.zeros(size, np.int64)

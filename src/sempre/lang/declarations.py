@@ -50,6 +50,7 @@ class DeclarationParser(TermParser):
             "symbol_type": self.old_type,
             "pragma": self.pragma,
             "functor": self.functor,
+            "aggregate": self.functor,
             "comp": self.component,
             "init": self.instantiation,
         }
@@ -220,7 +221,8 @@ class DeclarationParser(TermParser):
     # ------------------------------------------------------------------------------- functors and components
 
     def functor(self, start: Token) -> list[Item]:
-        name = self.word("the name of a functor").text
+        aggregates = start.value == "aggregate"
+        name = self.word("the name of an aggregate" if aggregates else "the name of a functor").text
         self.expect("(")
         parameters: list[Attribute] = []
         while not self.at(")"):
@@ -230,8 +232,8 @@ class DeclarationParser(TermParser):
         self.expect(")")
         self.expect(":", "`:` and the type of the result")
         result = self.qualified_name("the name of a type")
-        stateful = self.at_word("stateful") and self.advance() is not None
-        return [FunctorDecl(name, tuple(parameters), result, stateful, self.since(start))]
+        stateful = not aggregates and self.at_word("stateful") and self.advance() is not None
+        return [FunctorDecl(name, tuple(parameters), result, stateful, self.since(start), aggregates)]
 
     def parameter(self) -> Attribute:
         """`name: type`, or a type alone."""

@@ -14,7 +14,7 @@ from sempre.diagnostics import Diagnostic, Span
 
 DIRECTIVES = frozenset({
     "decl", "type", "number_type", "symbol_type", "input", "output", "printsize", "limitsize", "pragma", "functor",
-    "comp", "init", "override", "include", "once", "plan", "lattice",
+    "aggregate", "comp", "init", "override", "include", "once", "plan", "lattice",
 })  # fmt: skip
 
 # Longest first, so that `>>>` is not read as `>>` and `>`.

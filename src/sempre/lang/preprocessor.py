@@ -8,9 +8,10 @@ without such lines is taken as it is. `docs/design/0009-preprocessor.md` says wh
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 
@@ -49,12 +50,23 @@ _WITHOUT_EFFECT = frozenset({"", "pragma", "line", "warning", "ident"})
 class Preprocessing:
     """Where `#include` looks besides the folder of the file, and the macros that are defined from the start.
 
-    With `root`, files outside of that folder are not included.
+    With `root`, files outside of that folder are not included. `texts` has, by absolute paths, files that are not to be
+    read from the disk: those that an editor has open.
     """
 
     folders: tuple[str, ...] = ()
     macros: tuple[tuple[str, str], ...] = ()
     root: str | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def has(self, path: Path) -> bool:
+        """Whether there is such a file."""
+        return path.is_file() or os.path.normpath(path.absolute()) in self.texts
+
+    def text_of(self, path: Path) -> str:
+        """What is in a file; raises `OSError` or `UnicodeDecodeError`."""
+        given = self.texts.get(os.path.normpath(path.absolute())) if self.texts else None
+        return path.read_text("utf-8-sig") if given is None else given
 
 
 PLAIN = Preprocessing()
@@ -289,7 +301,7 @@ class _Run:
             return
         name = match[1] or match[2]
         tried = list(self._candidates(name, reading.source.file, match[1] is not None))
-        found = next((path for path in tried if path.is_file()), None)
+        found = next((path for path in tried if self.settings.has(path)), None)
         if found is None:
             folders = ", ".join(f"`{path.parent}`" for path in dict.fromkeys(tried))
             hint = f"It was looked for in {folders}; `-I DIR` adds a folder."
@@ -315,7 +327,7 @@ class _Run:
             self.report("E152", f"more than {DEEPEST_INCLUDE} files include each other", span, hint)
             return
         try:
-            text = path.read_text("utf-8-sig")
+            text = self.settings.text_of(path)
         except UnicodeDecodeError as error:
             message = f"cannot include `{name}`: byte {error.start} is not UTF-8"
             self.report("E147", message, span, "Convert it to UTF-8.")

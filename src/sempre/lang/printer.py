@@ -289,7 +289,8 @@ def _type_text(decl: TypeDecl) -> str:
 
 def _functor_text(decl: FunctorDecl) -> str:
     stateful = " stateful" if decl.stateful else ""
-    return f".functor {decl.name}({_attributes(decl.parameters)}): {decl.result}{stateful}"
+    directive = "aggregate" if decl.aggregates else "functor"
+    return f".{directive} {decl.name}({_attributes(decl.parameters)}): {decl.result}{stateful}"
 
 
 def component_type_text(type_: ComponentType) -> str:

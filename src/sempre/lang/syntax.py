@@ -120,7 +120,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`kind term : { body }`; `term` is None for `count`. Kinds: count sum min max mean."""
+    """`kind term : { body }`; `term` is None for `count`. Kinds: count sum min max mean, the user's own `@name`."""
 
     kind: str
     term: Term | None
@@ -328,13 +328,14 @@ class Pragma:
 
 @dataclass(frozen=True, slots=True)
 class FunctorDecl:
-    """`.functor name(x: t): t [stateful]`."""
+    """`.functor name(x: t): t [stateful]`; `aggregates` when it is `.aggregate name(x: t): t`."""
 
     name: str
     parameters: tuple[Attribute, ...]
     result: str
     stateful: bool = False
     span: Span = field(default=NOWHERE, compare=False)
+    aggregates: bool = False
 
 
 @dataclass(frozen=True, slots=True)

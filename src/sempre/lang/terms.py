@@ -54,6 +54,9 @@ _TERM_END = frozenset((",", ";", ".", ")", "]", "}", ":-", "directive", "end", *
 class TermParser(Cursor):
     """Parses terms and formulas from the cursor on."""
 
+    # The `:` of the aggregate whose term is being read.
+    awaited = 0
+
     # ------------------------------------------------------------------------------------------------ terms
 
     def term(self, tightest: int = 0) -> Term:
@@ -105,10 +108,7 @@ class TermParser(Cursor):
             case "$":
                 return self.branch()
             case "@":
-                self.advance()
-                name = self.word("the name of a functor")
-                self.expect("(")
-                return UserCall(name.text, self.terms_until(")"), self.since(token))
+                return self.user_term()
             case "word":
                 return self.named_term()
         raise self.unexpected("a term")
@@ -175,28 +175,57 @@ class TermParser(Cursor):
     # ------------------------------------------------------------------------------------------- aggregates
 
     def aggregate_follows(self) -> bool:
-        """Whether the word at the cursor begins `kind term : body`, and not a call or a variable.
+        """Whether the word at the cursor begins `kind term : body`, and not a call or a variable."""
+        return self.colon_ahead(self.position + 1) > 0
 
-        It does when a `:` comes before anything that would end the term; brackets are skipped whole.
-        """
-        index = self.position + 1
+    def colon_ahead(self, index: int) -> int:
+        """Where the `:` is that comes before anything that would end a term, or 0; brackets are skipped whole."""
         if self.tokens[index].kind == "(":
             index = self.partner.get(index, index) + 1
         while index < len(self.tokens):
             token = self.tokens[index]
             if token.kind == ":":
-                return True
+                return index
             if token.kind in _TERM_END or token.text in AGGREGATES:
-                return False
+                return 0
             index = self.partner.get(index, index) + 1
-        return False
+        return 0
+
+    def user_aggregate_follows(self) -> bool:
+        """Whether the `@` at the cursor begins `@name term : body`.
+
+        `@name(...)` does so where the `:` follows at once, and is not that of an aggregate around.
+        """
+        if self.peek().kind != "word":
+            return False
+        if self.peek(2).kind != "(":
+            return self.colon_ahead(self.position + 2) > 0
+        behind = self.partner.get(self.position + 2, len(self.tokens) - 2) + 1
+        return self.tokens[behind].kind == ":" and behind != self.awaited
+
+    def user_term(self) -> Term:
+        """`@name(args)`, or the aggregate `@name term : body`."""
+        aggregates = self.user_aggregate_follows()
+        start = self.advance()
+        if aggregates:
+            name = self.word("the name of an aggregate")
+            return self.aggregate_of(start, f"@{name.text}")
+        name = self.word("the name of a functor")
+        self.expect("(")
+        return UserCall(name.text, self.terms_until(")"), self.since(start))
 
     def aggregate(self) -> Aggregate:
         start = self.advance()
+        return self.aggregate_of(start, start.text)
+
+    def aggregate_of(self, start: Token, kind: str) -> Aggregate:
+        """An aggregate from behind its name."""
+        around, self.awaited = self.awaited, self.colon_ahead(self.position)
         term = None if self.at(":") else self.term()
-        if term is None and start.text != "count":
-            raise self.unexpected(f"what to take the {start.text} of", f"Write `{start.text} x : {{ ... }}`.")
-        if term is not None and start.text == "count":
+        self.awaited = around
+        if term is None and kind != "count":
+            raise self.unexpected(f"what to take the {kind} of", f"Write `{kind} x : {{ ... }}`.")
+        if term is not None and kind == "count":
             raise self.fail("E101", "`count` takes no term", term.span, "Write `count : { ... }`.")
         self.expect(":")
         if self.accept("{"):
@@ -204,7 +233,7 @@ class TermParser(Cursor):
             self.expect("}")
         else:
             body = self.atom()
-        return Aggregate(start.text, term, body, self.since(start))
+        return Aggregate(kind, term, body, self.since(start))
 
     # ------------------------------------------------------------------------------------------------ atoms
 
@@ -228,7 +257,8 @@ class TermParser(Cursor):
         while not self.at(")"):
             if args:
                 self.expect(",", "`,` or `)`")
-            if self.at("@") and not (self.peek().kind == "word" and self.peek(2).kind == "("):
+            calls = self.peek().kind == "word" and self.peek(2).kind == "("
+            if self.at("@") and not calls and not self.user_aggregate_follows():
                 if location is not None:
                     raise self.fail("E111", "an atom has at most one location", self.token.span)
                 location = len(args)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sempre.kernel.calling import aggregated, called, fitting
 from sempre.kernel.functors import (
     UINT64_MAX,
     Fault,
@@ -24,6 +25,7 @@ from sempre.kernel.functors import (
 from sempre.kernel.layout import INT64_MAX, INT64_MIN
 from sempre.kernel.reduce import reduced
 from sempre.kernel.values import float_codes, floats_of
+from sempre.python_functions import in_order, name_of
 
 Value = Any  # int | float | str | None | tuple of the same; functors are typed by kind, which the analysis has checked
 Operation = Callable[..., Value]
@@ -263,6 +265,8 @@ def function(op: str, operand: str) -> Operation:
     """What `op` does with values of the kind `operand`."""
     if op in _FIXED:
         return _FIXED[op]
+    if name_of(op):
+        return lambda *args: called(op, args)
     if op in ("min", "max"):
         return _extreme((lambda a, b: a < b) if op == "min" else (lambda a, b: a > b))
     if op in _LOGIC:
@@ -294,6 +298,9 @@ def equal_floats(a: float, b: float) -> bool:
 
 def aggregate(kind: str, values: Sequence[Value], operand: str) -> Value:
     """The aggregate of `values`; None where it has none."""
+    if name_of(kind):
+        found, results = aggregated(name_of(kind), [in_order(values)])
+        return fitting(kind, results[0]) if found else None
     if kind == "count":
         return len(values)
     if not values:

@@ -297,20 +297,24 @@ def relations_of(body: tuple[Literal, ...]) -> set[str]:
     return found
 
 
-def functions_of(rule: NormalRule | Fact) -> frozenset[str]:
-    """The Python functions that a rule calls, in its head or anywhere in its body; or a fact."""
-    found: set[str] = set()
+def functions_of(rule: NormalRule | Fact) -> frozenset[tuple[str, bool]]:
+    """The Python functions that a rule calls or aggregates by, in its head or anywhere in its body; or a fact.
+
+    With each name goes whether it is an aggregate.
+    """
+    found: set[tuple[str, bool]] = set()
     waiting: list[object] = [*rule.args, *(() if isinstance(rule, Fact) else rule.body)]
     while waiting:
         match waiting.pop():
             case Call(op, args):
-                found |= {name for name in (name_of(op),) if name}
+                found |= {(name, False) for name in (name_of(op),) if name}
                 waiting += args
             case Compare(_, left, right):
                 waiting += (left, right)
             case Not(body):
                 waiting += body
-            case Fold(_, _, expr, body):
+            case Fold(_, kind, expr, body):
+                found |= {(name, True) for name in (name_of(kind),) if name}
                 waiting += (expr, *body)
             case _:
                 pass

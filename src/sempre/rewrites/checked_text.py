@@ -92,7 +92,8 @@ def _formula(literal: Literal, relations: Relations) -> syntax.Formula:
             return syntax.Negation(_conjunction(body, relations))
         case Fold(result, kind, expr, body):
             target = None if expr is None else _term(expr)
-            aggregate = syntax.Aggregate(kind, target, _conjunction(body, relations))
+            own = name_of(kind)
+            aggregate = syntax.Aggregate(f"@{own}" if own else kind, target, _conjunction(body, relations))
             return syntax.Comparison("=", _term(result), aggregate)
 
 

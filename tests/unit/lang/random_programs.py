@@ -36,7 +36,7 @@ def _calls(terms: st.SearchStrategy[s.Term]) -> st.SearchStrategy[s.Term]:
         st.builds(s.Record, many),
         st.builds(s.Branch, st.sampled_from(["A", "B"]), many),
         st.builds(s.Cast, terms, types),
-        st.builds(_aggregate, st.sampled_from(AGGREGATES), terms, st.deferred(lambda: formulas)),
+        st.builds(_aggregate, st.sampled_from((*AGGREGATES, "@f")), terms, st.deferred(lambda: formulas)),
     )  # fmt: skip
 
 
@@ -109,6 +109,7 @@ flat_items = st.one_of(
     directives,
     st.builds(s.Pragma, strings, strings),
     st.builds(s.FunctorDecl, names, parameters, types, st.booleans()),
+    st.builds(s.FunctorDecl, names, parameters, types, aggregates=st.just(True)),
     st.builds(s.Instantiation, names, component_types),
 )  # fmt: skip
 components = st.builds(
