@@ -64,6 +64,15 @@ class CompiledLoops:
         left, right, out = _ints(left), _ints(right), np.empty(left.size, np.int64)
         return out[: self._functions["without"](_at(left), left.size, _at(right), right.size, _at(out))]
 
+    def unknown(self, keys: Ints, counts: Ints, other: Ints) -> int:
+        """Move the values of a sorted array that are not in the other to its front, and their counts, if there are any.
+
+        Returns how many there are.
+        """
+        other = _ints(other)
+        mine = (_to(keys), _to(counts), int(counts.size > 0), keys.size)
+        return self._functions["unknown"](*mine, _at(other), other.size)
+
     def directory(self, keys: Ints, shift: int, buckets: int) -> NDArray[np.uint32]:
         """Where each stretch of keys with equal `key >> shift` begins."""
         keys, starts = _ints(keys), np.empty(buckets + 1, np.uint32)

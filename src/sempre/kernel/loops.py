@@ -179,6 +179,40 @@ def without(left: Ints, left_size: int, right: Ints, right_size: int, out: Ints)
 
 
 @_loop
+def unknown(keys: Ints, counts: Ints, counted: int, size: int, other: Ints, other_size: int) -> int:
+    """Move the values of a sorted array that are not in the other to its front; returns how many there are.
+
+    Their `counts` move with them, if there are any. Between the values it takes steps of growing length: what is much
+    longer is not read as a whole.
+    """
+    j = np.int64(0)
+    n = 0
+    for i in range(size):
+        key = keys[i]
+        if j < other_size and other[j] < key:
+            # other[j] is below the key, and other[stop] is not, or stop is the end.
+            step = np.int64(1)
+            stop = j + 1
+            while stop < other_size and other[stop] < key:
+                j = stop
+                step += step
+                stop = min(j + step, other_size)
+            j += 1
+            while j < stop:
+                middle = (j + stop) >> 1
+                if other[middle] < key:
+                    j = middle + 1
+                else:
+                    stop = middle
+        if j == other_size or other[j] != key:
+            keys[n] = key
+            if counted:
+                counts[n] = counts[i]
+            n += 1
+    return n
+
+
+@_loop
 def directory(keys: Ints, size: int, shift: int, starts: Small, buckets: int) -> int:
     """Where each stretch of keys with equal `key >> shift` begins: one more number than there are buckets."""
     for bucket in range(buckets + 1):
