@@ -413,6 +413,8 @@ class _Encoder:
         """Each different text is interned once, however many rows have it."""
         import pyarrow as pa
 
+        if pa.types.is_dictionary(data.type) and len(data.dictionary) > len(data):
+            data = data.dictionary_decode()  # many texts that none of the rows has
         encoded = data if pa.types.is_dictionary(data.type) else data.dictionary_encode()
         codes = self._values.symbols.encode(encoded.dictionary.to_pylist())
         return np.asarray(codes.take(numbers_of(encoded.indices)))

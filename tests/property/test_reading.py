@@ -8,12 +8,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import sempre
 from sempre.diagnostics import DataError
 from sempre.files import read_inputs, text
+from sempre.files.numbered import NumberedTexts
+from sempre.kernel import compiled
 from tests.unit.files.build import program, relation
 
 KINDS = ("symbol", "symbol", "number", "unsigned", "float")
@@ -94,12 +99,21 @@ def value(cell: bytes, kind: str) -> Any:
     return number
 
 
-def read(kinds: tuple[str, ...], data: bytes, large: int, block: int) -> list[tuple[Any, ...]] | str:
-    """What the files' own reader gives: rows, or the text of the error."""
+@pytest.fixture(scope="module", autouse=True)
+def _loops() -> None:
+    compiled.load(compiled.LOOPS, wait=True)
+
+
+def read(
+    kinds: tuple[str, ...], data: bytes, large: int, block: int, numbering: bool = True
+) -> list[tuple[Any, ...]] | str:
+    """What the files' own reader gives: rows, or the text of the error. With or without loops that number texts."""
     columns = [f"c{at}:{kind}" for at, kind in enumerate(kinds)]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(text, "LARGE_BYTES", large)
         patch.setattr(text, "BLOCK_BYTES", block)
+        if not numbering:
+            patch.setattr(NumberedTexts, "ready", lambda: None)
         (Path(folder) / "r.facts").write_bytes(data)
         try:
             table = read_inputs(program(relation("r", *columns, input={})), folder)["r"]
@@ -129,6 +143,7 @@ def test_every_way_of_reading_agrees_with_a_plain_reader(file: tuple[tuple[str, 
     kinds, data = file
     small, large = read(kinds, data, 1 << 30, block), read(kinds, data, 0, block)
     assert shown(large) == shown(small)
+    assert shown(read(kinds, data, 0, block, numbering=False)) == shown(small)
     try:
         expected = plain(kinds, data)
     except Bad:
@@ -145,3 +160,38 @@ def test_a_large_file_with_a_bad_line_names_it(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"r\.facts:345679:21") as caught:
         read_inputs(program(relation("r", "x:symbol", "y:number", input={})), tmp_path)
     assert "`many` is not a number" in str(caught.value)
+
+
+def test_files_of_all_kinds_share_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large files and small ones, several of a relation, one that needs a closer look, and columns in Parquet."""
+    monkeypatch.setattr(text, "LARGE_BYTES", 1 << 16)
+    names = [f"<a.Class{n % 7_000}: void f()>" for n in range(20_000)]
+    (tmp_path / "large.facts").write_text("".join(f"{name}\t{n % 3}\n" for n, name in enumerate(names)))
+    (tmp_path / "odd.facts").write_bytes("".join(f"{name}!\n" for name in names).encode() + b"left\rright\n")
+    (tmp_path / "small.facts").write_text("<a.Class5: void f()>\nnew\n\n")
+    pq.write_table(pa.table({"x": [*names[:100], "é"], "y": range(101)}), tmp_path / "r.parquet")
+    (tmp_path / "both.dl").write_text("""
+.decl r(x: symbol, y: number)
+.decl s(x: symbol)
+.decl t(x: symbol)
+.input r(filename="large.facts"), s(filename="small.facts"), r(filename="r.parquet", IO=parquet)
+.input t(filename="odd.facts")
+.input s(filename="small.facts")
+""")
+    program = sempre.Program.from_file(tmp_path / "both.dl")
+    tables = read_inputs(program.checked, tmp_path)
+    expected: dict[str, list[tuple[Any, ...]]] = {
+        "r": [*((name, n % 3) for n, name in enumerate(names)), *((name, n) for n, name in enumerate(names[:100]))],
+        "s": [("<a.Class5: void f()>",), ("new",), ("",)] * 2,
+        "t": [*((f"{name}!",) for name in names), ("left\rright",)],
+    }
+    expected["r"].append(("é", 100))
+    for name, rows in expected.items():
+        assert list(zip(*(column.to_pylist() for column in tables[name].columns), strict=True)) == rows
+    with sempre.Database(program) as db:
+        db.load(tmp_path)
+        assert {name: sorted(db[name]) for name in expected} == {
+            name: sorted(set(rows)) for name, rows in expected.items()
+        }
+        # What was read and given up has left no text.
+        assert len(db._backend.values.symbols) == len({row[0] for rows in expected.values() for row in rows})

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +42,7 @@ from sempre.kernel.layout import (
     packing,
     span_of,
 )  # fmt: skip
-from sempre.kernel.tally import Counted, Tally
+from sempre.kernel.tally import Counted, Tally, narrow
 from sempre.kernel.trace import ExcludedRows, Order, RowSet, Trace, TraceView
 from sempre.kernel.values import Values
 from sempre.limits import DEFAULTS, Limits
@@ -593,7 +592,8 @@ def _summed(parts: list[Counted], layout: Packing) -> tuple[Keys, join.Weights]:
         np.left_shift(part.repacked(layout).keys, spare, out=words)
         words |= part.weights
         end -= len(part)
-    return join.totals(both, spare)
+    keys, sums = join.totals(both, spare)
+    return keys.copy(), sums.copy()
 
 
 class _Found:
@@ -606,6 +606,7 @@ class _Found:
         self.target = target
         self.counts = counts
         self._known = known
+        self._runs = _plain_runs(known, target)
         self._parts: list[Counted] = []
         self._buckets: dict[int, gather.Bucket] = {}
 
@@ -613,9 +614,21 @@ class _Found:
         """That of this thread."""
         thread = threading.get_ident()
         if thread not in self._buckets:
-            hand_on = partial(self.add, self.target)
-            self._buckets[thread] = gather.Bucket(self.target.bits, self.counts, hand_on)
+            self._buckets[thread] = gather.Bucket(self.target.bits, self.counts, self.take)
         return self._buckets[thread]
+
+    def take(self, keys: Keys, weights: join.Weights) -> None:
+        """Keep those of some sorted keys of a bucket that are not known; the arrays are the bucket's."""
+        loops = compiled.loops(keys.size) if self._runs is not None else None
+        if loops is None:
+            self.add(self.target, keys.copy(), weights.copy())
+            return
+        assert self._runs is not None
+        for run in self._runs:
+            size = loops.unknown(keys, weights, run)
+            keys, weights = keys[:size], weights[:size]
+        if keys.size:
+            self._parts.append(Counted(self.target, keys.copy(), narrow(weights)))
 
     def add(self, layout: Packing, keys: Keys, weights: join.Weights) -> None:
         """Keep those of some sorted keys that are not known."""
@@ -630,6 +643,16 @@ class _Found:
         while self._buckets:  # they know this collection, so that nothing else would free them before long
             self._buckets.popitem()[1].close()
         return self._parts
+
+
+def _plain_runs(known: TraceView | Trace, target: Packing) -> list[Keys] | None:
+    """The keys of a version in which all that is known can be looked up as it is; None if there is more to look at."""
+    parts = known.parts if isinstance(known, TraceView) else ((known, ()),)
+    if not target.narrow or any(excluded or trace.dead is not None for trace, excluded in parts):
+        return None
+    if any(trace.size and trace.packing is not target for trace, _ in parts):
+        return None
+    return [run.keys for trace, _ in parts for run in trace.orders[trace.own]]
 
 
 class _Heads(Gather):

@@ -3,6 +3,7 @@
 directive_options.py  a directive's options -> where the facts are and how they are written
 read.py               `read_inputs`: every `.input` of a program -> Arrow tables
 text.py               delimited text -> table, by columns
+numbered.py           texts that are numbered while files are read, in one dictionary
 scan.py               the same row by row, for what text.py refuses, to name the bad lines
 foreign.py            Parquet and JSON -> table
 write.py              `write_outputs`: every `.output`, all of them or none

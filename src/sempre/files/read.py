@@ -20,6 +20,7 @@ from sempre.files.columns import concat
 from sempre.files.directive_options import LAKE, Endpoint, TextFormat, check_directives, input_endpoint
 from sempre.files.foreign import read_json, read_parquet
 from sempre.files.locations import path_inside, reachable
+from sempre.files.numbered import NumberedTexts
 from sempre.files.text import GZIP_MAGIC, read_plain_file, read_text
 from sempre.sizes import parse_size
 
@@ -38,19 +39,41 @@ def read_inputs(checked: CheckedProgram, facts_dir: str | Path) -> dict[str, pa.
     if bad_options:
         raise ProgramError(bad_options, checked.sources)
     findings = Findings()
-    tables: dict[str, pa.Table] = {}
     folder = reachable(facts_dir)
     stdin = Stdin()
-    for relation in checked.relations.values():
-        parts = []
+    texts = TextTable()
+    parts: dict[str, list[pa.Table]] = {relation.name: [] for relation in checked.relations.values() if relation.inputs}
+    for name, found in parts.items():
+        relation = checked.relations[name]
         for directive in relation.inputs:
             endpoint = input_endpoint(relation, directive)
             with findings.gathered(SempreError):
-                parts.append(read_endpoint(endpoint, relation, folder, checked.types, stdin, coded=True))
-        if relation.inputs:
-            tables[relation.name] = concat(relation, parts)
+                found.append(read_endpoint(endpoint, relation, folder, checked.types, stdin, texts))
     findings.check()
-    return tables
+    return texts.joined(parts, checked.relations)
+
+
+class TextTable:
+    """The texts of large files, in one dictionary: it is made when the first such file is read."""
+
+    def __init__(self) -> None:
+        self._texts: NumberedTexts | None = None
+        self._asked = False
+
+    def open(self) -> NumberedTexts | None:
+        """None where there is nothing to number texts with."""
+        if not self._asked:
+            self._asked, self._texts = True, NumberedTexts.ready()
+        return self._texts
+
+    def joined(self, parts: Mapping[str, list[pa.Table]], relations: Mapping[str, Relation]) -> dict[str, pa.Table]:
+        """The rows of all parts of each relation, once every file is read."""
+        texts = self._texts
+        if texts is not None and len(texts):
+            # With those of small files all texts are in one dictionary.
+            found = {name: [texts.numbered(part, relations[name]) for part in some] for name, some in parts.items()}
+            parts = {name: [texts.closed(part, relations[name]) for part in some] for name, some in found.items()}
+        return {name: concat(relations[name], some) for name, some in parts.items()}
 
 
 class Stdin:
@@ -73,10 +96,11 @@ def read_endpoint(
     folder: Path,
     types: Mapping[str, Type],
     stdin: Stdin | None = None,
-    *,
-    coded: bool = False,
+    texts: TextTable | None = None,
 ) -> pa.Table:
-    """The facts at one place; with `coded`, columns of symbols may be dictionaries."""
+    """The facts at one place. With a table of `texts`, columns of symbols may be dictionaries or codes of it, and the
+    caller has it join what was read.
+    """
     if endpoint.io == "stdin":
         data = (stdin or Stdin()).read(relation)
         return read_text(unpacked(data, "<stdin>"), relation, endpoint.text, "<stdin>", types)
@@ -88,13 +112,15 @@ def read_endpoint(
     path = path_inside(folder, endpoint.filename)
     if endpoint.io == "parquet":
         found = existing(path, relation)
-        return read_parquet(found, relation, types, drop_nulls=endpoint.drop_nulls, taking=endpoint.taking, coded=coded)
+        return read_parquet(
+            found, relation, types, drop_nulls=endpoint.drop_nulls, taking=endpoint.taking, coded=texts is not None
+        )
     if endpoint.io == "sqlite":
         from sempre.files.sqlite_tables import read_sqlite
 
         return read_sqlite(existing(path, relation), relation, endpoint, types)
-    if coded and endpoint.io != "json" and path.is_file():
-        table = _read_plain_file(path, relation, endpoint.text)
+    if texts is not None and endpoint.io != "json" and path.is_file():
+        table = _read_plain_file(path, relation, endpoint.text, texts)
         if table is not None:
             return table
     data = read_bytes(path, relation)
@@ -106,9 +132,9 @@ def read_endpoint(
     return read_text(data, relation, endpoint.text, str(path), types)
 
 
-def _read_plain_file(path: Path, relation: Relation, layout: TextFormat) -> pa.Table | None:
+def _read_plain_file(path: Path, relation: Relation, layout: TextFormat, texts: TextTable) -> pa.Table | None:
     try:
-        return read_plain_file(path, relation, layout)
+        return read_plain_file(path, relation, layout, texts.open)
     except OSError as error:
         raise _unreadable(str(path), error) from None
 

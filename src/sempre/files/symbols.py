@@ -6,13 +6,14 @@ an object of Python on the way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from sempre.files.arrays import numbers_of
+from sempre.files.numbered import pool_of
 from sempre.kernel.layout import Column
 from sempre.kernel.texts import Pool
 from sempre.kernel.values import Symbols
@@ -21,6 +22,9 @@ from sempre.kernel.values import Symbols
 MANY = 1 << 16
 # And so are texts that are few beside those that have codes already: all of these are looked at again.
 SHARE = 4
+
+# Where an array is: its offset and its length, and the addresses of its buffers.
+_Place: TypeAlias = "tuple[int, ...]"
 
 
 def pool_to_arrow(pool: Pool) -> Any:
@@ -36,29 +40,55 @@ def encode_columns(symbols: Symbols, columns: Sequence[Any]) -> list[Column] | N
     None if they are too few to be worth it, or not as they should be: then they are better looked at one by one.
     """
     chunks = [chunk for column in columns for chunk in column.chunks if len(chunk)]
-    texts = [chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk for chunk in chunks]
-    total, before = sum(map(len, texts)), len(symbols)
+    # Chunks may share a dictionary, which is looked at once.
+    texts: dict[_Place, Any] = {}
+    for chunk in chunks:
+        each = _texts_of(chunk)
+        texts.setdefault(_place(each), each)
+    total, before = sum(map(len, texts.values())), len(symbols)
     if total < MANY or SHARE * total < before or not symbols.takes_pools:
         return None
-    if any(each.null_count for each in (*chunks, *texts)):
+    if any(each.null_count for each in (*chunks, *texts.values())):
         return None
-    try:
-        for each in texts:
-            each.validate(full=True)  # or bytes that are not UTF-8 would be in the table
-    except pa.ArrowInvalid:
+    if not _are_known(texts.values()):
         return None
+    if len(texts) == 1 and not before and (pool := pool_of(next(iter(texts.values())))) is not None:
+        if not symbols.pool(pool, before):
+            return None
+        return [_column([(chunk, None) for chunk in column.chunks if len(chunk)], len(column)) for column in columns]
     known = pool_to_arrow(symbols.utf8(0, before))
     # The texts that have codes come first, so they keep them. Arrow leaves empty chunks out of what it gives.
-    parts = [each for each in (known, *(each.cast(pa.large_string()) for each in texts)) if len(each)]
+    parts = [each for each in (known, *(each.cast(pa.large_string()) for each in texts.values())) if len(each)]
     coded = pa.chunked_array(parts).dictionary_encode().chunks
     assert [len(each) for each in coded] == [len(each) for each in parts], "a chunk was split or joined"
     if not symbols.pool(_pool(coded[0].dictionary), before):
         return None
-    indices = iter(coded[1 if before else 0 :])
+    filled = (place for place, each in texts.items() if len(each))
+    indices = dict(zip(filled, (each.indices for each in coded[1 if before else 0 :]), strict=True))
     return [
-        _column([(chunk, next(indices).indices) for chunk in column.chunks if len(chunk)], len(column))
+        _column([(chunk, indices[_place(_texts_of(chunk))]) for chunk in column.chunks if len(chunk)], len(column))
         for column in columns
     ]
+
+
+def _texts_of(chunk: Any) -> Any:
+    return chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk
+
+
+def _place(texts: Any) -> _Place:
+    """Where an array is in memory: equal for those that are the same."""
+    return texts.offset, len(texts), *(0 if buffer is None else buffer.address for buffer in texts.buffers())
+
+
+def _are_known(texts: Iterable[Any]) -> bool:
+    """Whether all texts are UTF-8, or bytes that are not would be in the table."""
+    try:
+        for each in texts:
+            if pool_of(each) is None:
+                each.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _pool(texts: Any) -> Pool:
@@ -68,13 +98,16 @@ def _pool(texts: Any) -> Pool:
 
 
 def _column(parts: Sequence[tuple[Any, Any]], size: int) -> Column:
-    """One column of the chunks and the codes of their texts."""
+    """One column of the chunks and the codes of their texts; None where those are the places in their dictionary."""
     codes = np.empty(size, np.int64)
     at = 0
     for chunk, indices in parts:
-        found = numbers_of(indices)
-        if pa.types.is_dictionary(chunk.type):
-            found = found.take(numbers_of(chunk.indices))
+        if indices is None:
+            found = numbers_of(chunk.indices)
+        else:
+            found = numbers_of(indices)
+            if pa.types.is_dictionary(chunk.type):
+                found = found.take(numbers_of(chunk.indices))
         codes[at : at + len(chunk)] = found
         at += len(chunk)
     return codes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,8 +14,10 @@ from sempre.diagnostics import Span
 from sempre.files.columns import CODED, empty_table, marked_by_position, schema_of, unit_table
 from sempre.files.directive_options import TextFormat
 from sempre.files.matching import IN_DIRECTIVE, ColumnChoice, matched
+from sempre.files.numbered import NumberedTexts, has_empty
 from sempre.files.records import RecordError, format_record, parse_record
 from sempre.files.scan import header_of, scan_text, scan_unit
+from sempre.kernel.numbering import TooManyTexts
 
 BOM = b"\xef\xbb\xbf"
 GZIP_MAGIC = b"\x1f\x8b"
@@ -84,9 +86,12 @@ def _read_fast(data: bytes, start: int, relation: Relation, layout: TextFormat) 
     return table
 
 
-def read_plain_file(path: Path, relation: Relation, layout: TextFormat) -> pa.Table | None:
-    """The table in a large file without anything unusual, its symbols as dictionaries; None if it needs a closer look.
+def read_plain_file(
+    path: Path, relation: Relation, layout: TextFormat, open_texts: Callable[[], NumberedTexts | None]
+) -> pa.Table | None:
+    """The table in a large file without anything unusual; None if it needs a closer look.
 
+    Its symbols are codes of the texts that are opened, which the caller closes, or dictionaries where there are none.
     The file is never in memory as a whole.
     """
     usual = relation.arity and not layout.headers and not layout.rfc4180 and len(layout.delimiter.encode()) == 1
@@ -97,15 +102,51 @@ def read_plain_file(path: Path, relation: Relation, layout: TextFormat) -> pa.Ta
         if first_line.startswith((BOM, GZIP_MAGIC, b"\n")) or not first_line.endswith(b"\n"):
             return None
         file.seek(0)
-        schema = pa.schema([
-            each.with_type(CODED) if each.type == pa.string() else each
-            for each in schema_of(relation)
-        ])  # fmt: skip
         watched = _Watched(file, Kind.NUMBER in relation.kinds)
-        table = _parsed(pa.PythonFile(watched, "r"), first_line, schema, layout, layout.delimiter.encode(), True)
+        source, delimiter = pa.PythonFile(watched, "r"), layout.delimiter.encode()
+        texts = open_texts() if Kind.SYMBOL in relation.kinds else None
+        if texts is not None:
+            before = len(texts)
+            table = _numbered(source, first_line, relation, layout, texts)
+        else:
+            schema = pa.schema([
+                each.with_type(CODED) if each.type == pa.string() else each
+                for each in schema_of(relation)
+            ])  # fmt: skip
+            table = _parsed(source, first_line, schema, layout, delimiter, True)
+            if table is not None and _may_have_empty_lines(table, relation, layout):
+                return None
     if table is None or watched.has_returns or (watched.has_hex and _may_have_wrapped(table, relation)):
+        if texts is not None:
+            texts.back_to(before)
         return None
-    return None if _may_have_empty_lines(table, relation, layout) else table
+    return table
+
+
+def _numbered(
+    source: Any, first_line: bytes, relation: Relation, layout: TextFormat, texts: NumberedTexts
+) -> pa.Table | None:
+    """The table with codes where it has texts, block by block; None if Arrow cannot read it, or not as it is meant."""
+    import pyarrow.csv as csv
+
+    schema = schema_of(relation)
+    symbols = [index for index, kind in enumerate(relation.kinds) if kind is Kind.SYMBOL]
+    # Arrow fills an empty line up with empty texts; no number is one.
+    may_be_filled = len(symbols) == relation.arity and (relation.arity > 1 or layout.columns is not None)
+    batches = []
+    try:
+        for batch in csv.open_csv(source, *_parsing(first_line, schema, layout, layout.delimiter.encode(), True)):
+            columns = list(batch.columns)
+            if may_be_filled and has_empty(columns[0]):
+                return None
+            for index in symbols:
+                columns[index] = texts.codes(columns[index])
+            batches.append(columns)
+    except (pa.ArrowInvalid, TooManyTexts):
+        return None
+    made = pa.schema([field.with_type(pa.int32()) if i in symbols else field for i, field in enumerate(schema)])
+    columns = [pa.chunked_array([batch[index] for batch in batches], field.type) for index, field in enumerate(made)]
+    return pa.Table.from_arrays(columns, schema=made)
 
 
 class _Watched:
@@ -137,33 +178,40 @@ def _parsed(
     """What Arrow reads, or None if it cannot."""
     import pyarrow.csv as csv
 
+    try:
+        table = csv.read_csv(source, *_parsing(first_line, schema, layout, delimiter, threads))
+    except pa.ArrowInvalid:
+        return None
+    return pa.Table.from_arrays(table.columns, schema=schema)
+
+
+def _parsing(
+    first_line: bytes, schema: pa.Schema, layout: TextFormat, delimiter: bytes, threads: bool
+) -> tuple[Any, Any, Any]:
+    """What Arrow's readers want to know."""
+    import pyarrow.csv as csv
+
     width = len(schema)
     places = layout.columns
     if places is not None:
         width = layout.width or max(max(places), first_line.count(delimiter)) + 1
     places = places or tuple(range(width))
-    quote = '"' if layout.rfc4180 else False
-    try:
-        table = csv.read_csv(
-            source,
-            csv.ReadOptions(column_names=[str(at) for at in range(width)], block_size=BLOCK_BYTES, use_threads=threads),
-            csv.ParseOptions(
-                delimiter=delimiter.decode(),
-                quote_char=quote,
-                double_quote=layout.rfc4180,
-                newlines_in_values=layout.rfc4180,
-                ignore_empty_lines=False,
-            ),
-            csv.ConvertOptions(
-                column_types={str(place): field.type for place, field in zip(places, schema, strict=True)},
-                include_columns=[str(place) for place in places],
-                null_values=[],
-                strings_can_be_null=False,
-            ),
-        )
-    except pa.ArrowInvalid:
-        return None
-    return pa.Table.from_arrays(table.columns, schema=schema)
+    return (
+        csv.ReadOptions(column_names=[str(at) for at in range(width)], block_size=BLOCK_BYTES, use_threads=threads),
+        csv.ParseOptions(
+            delimiter=delimiter.decode(),
+            quote_char='"' if layout.rfc4180 else False,
+            double_quote=layout.rfc4180,
+            newlines_in_values=layout.rfc4180,
+            ignore_empty_lines=False,
+        ),
+        csv.ConvertOptions(
+            column_types={str(place): field.type for place, field in zip(places, schema, strict=True)},
+            include_columns=[str(place) for place in places],
+            null_values=[],
+            strings_can_be_null=False,
+        ),
+    )
 
 
 def _may_have_empty_lines(table: pa.Table, relation: Relation, layout: TextFormat) -> bool:

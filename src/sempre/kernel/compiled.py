@@ -89,6 +89,12 @@ def load(*names: str, wait: bool = False) -> None:
             thread.join()
 
 
+def kept() -> Any:
+    """The compiled loops if they are loaded or were compiled before, at once; else None."""
+    _start(KEPT_LOOPS).join()
+    return _loaded.get(LOOPS)
+
+
 def loading_seconds(since: float) -> float:
     """The processor seconds that loading has taken since some moment (of `time.perf_counter`), as far as it has ended.
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from sempre.kernel import object_code
 
 Ints = NDArray[np.int64]
+Small = NDArray[np.uint32]
+Bytes = NDArray[np.uint8]
 
 # The digits that `ordered` sorts by have at most so many bits: there are as many places to write to at a time.
 DIGIT_BITS = 10
@@ -61,6 +63,15 @@ class CompiledLoops:
         """The values of one sorted array that are not in the other."""
         left, right, out = _ints(left), _ints(right), np.empty(left.size, np.int64)
         return out[: self._functions["without"](_at(left), left.size, _at(right), right.size, _at(out))]
+
+    def unknown(self, keys: Ints, counts: Ints, other: Ints) -> int:
+        """Move the values of a sorted array that are not in the other to its front, and their counts, if there are any.
+
+        Returns how many there are.
+        """
+        other = _ints(other)
+        mine = (_to(keys), _to(counts), int(counts.size > 0), keys.size)
+        return self._functions["unknown"](*mine, _at(other), other.size)
 
     def directory(self, keys: Ints, shift: int, buckets: int) -> NDArray[np.uint32]:
         """Where each stretch of keys with equal `key >> shift` begins."""
@@ -124,6 +135,18 @@ class CompiledLoops:
         """Write the keys that a join makes to `words`; False when there is more to do. See the loop."""
         join = [_ints(each) for each in (base, weights, keys, begins, ends, shifts, masks, places)]
         return self._functions["pour"](*_addresses(join), spare, _to(words), words.size, _to(state)) == 1
+
+    def intern(
+        self, data: Bytes, ends: Small, slots: Ints, hashes: Ints, pool: Bytes, starts: Ints, codes: Small, state: Ints
+    ) -> bool:
+        """Number texts; False where there is no room for a new one. See the loop."""
+        count, most = ends.size - 1, hashes.size
+        texts = (_at(data), _at(ends), count, _to(slots), slots.size.bit_length() - 1, _to(hashes), most)
+        return self._functions["intern"](*texts, _at(pool), pool.size, _to(starts), _at(codes), _to(state)) == 1
+
+    def placed(self, hashes: Ints, count: int, slots: Ints) -> None:
+        """Put codes into free slots."""
+        self._functions["placed"](_to(hashes), count, _to(slots), slots.size.bit_length() - 1)
 
 
 def _indexed(keys: Ints, starts: NDArray[np.uint32], shift: int, most: int) -> tuple[int, ...]:

@@ -21,8 +21,9 @@ from sempre.kernel.layout import INT64_MAX, Column, Field, Keys, Packing
 SUM_TABLE_BITS = 15
 # Keys that are made before somebody may look at the clock.
 GATHERED_KEYS = 1 << 21
-# Keys that are sorted together, and how many bits a number may have beside its key.
-BUCKET_WORDS = 1 << 18
+# Keys that are sorted together: the more, the fewer have to be compared with what is known and brought together in the
+# end. And how many bits a number may have beside its key.
+BUCKET_WORDS = 1 << 20
 COUNT_BITS = 20
 # Closed buckets whose arrays are kept.
 IDLE_BUCKETS = 4
@@ -155,7 +156,8 @@ def _emptied(table: SumTable, count: int) -> tuple[Keys, Weights]:
 class Bucket:
     """Keys of at most `bits` bits with their numbers, until there are enough of them to be sorted together.
 
-    A number is kept in the bits that the key leaves free. What does not fit is handed on at once.
+    A number is kept in the bits that the key leaves free. What does not fit is handed on at once. What is handed on is
+    the bucket's own: who wants to keep it copies it.
     """
 
     def __init__(self, bits: int, counts: bool, hand_on: Callable[[Keys, Weights], None]) -> None:
@@ -201,7 +203,7 @@ class Bucket:
         if self._counts:
             self._hand_on(*totals(words, self.spare, self._scratch))
         else:
-            self._hand_on(distinct(words, self._scratch).copy(), NO_WEIGHTS)
+            self._hand_on(distinct(words, self._scratch), NO_WEIGHTS)
 
     def close(self) -> None:
         """Hand on what there is, and give the arrays to the next bucket; this one can take nothing more."""

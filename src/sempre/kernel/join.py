@@ -91,20 +91,21 @@ def summed(keys: Keys, counts: Weights, bits: int) -> tuple[Keys, Weights]:
         return consolidate(keys, counts)
     both = keys << spare
     both |= counts
-    return totals(both, spare)
+    keys, sums = totals(both, spare)
+    return keys.copy(), sums.copy()
 
 
 def totals(both: Keys, spare: int, scratch: Keys | None = None) -> tuple[Keys, Weights]:
     """Distinct sorted keys with the sums of their counts; a number has both, the count in its `spare` last bits.
 
-    What `both` and `scratch` have in them afterwards is undefined.
+    What they are in may be `both` and `scratch`.
     """
     if (loops := compiled.loops(both.size)) is not None:
         scratch = np.empty_like(both) if scratch is None else scratch[: both.size]
         sorted_ = np.asarray(loops.ordered(both, spare, scratch))
         sums = scratch if sorted_ is both else both
         size = loops.summed(sorted_, spare, sums)
-        return sorted_[:size].copy(), sums[:size].copy()
+        return sorted_[:size], sums[:size]
     both.sort()
     keys, counts = both >> spare, both & ((1 << spare) - 1)
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))

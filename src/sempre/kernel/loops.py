@@ -179,6 +179,40 @@ def without(left: Ints, left_size: int, right: Ints, right_size: int, out: Ints)
 
 
 @_loop
+def unknown(keys: Ints, counts: Ints, counted: int, size: int, other: Ints, other_size: int) -> int:
+    """Move the values of a sorted array that are not in the other to its front; returns how many there are.
+
+    Their `counts` move with them, if there are any. Between the values it takes steps of growing length: what is much
+    longer is not read as a whole.
+    """
+    j = np.int64(0)
+    n = 0
+    for i in range(size):
+        key = keys[i]
+        if j < other_size and other[j] < key:
+            # other[j] is below the key, and other[stop] is not, or stop is the end.
+            step = np.int64(1)
+            stop = j + 1
+            while stop < other_size and other[stop] < key:
+                j = stop
+                step += step
+                stop = min(j + step, other_size)
+            j += 1
+            while j < stop:
+                middle = (j + stop) >> 1
+                if other[middle] < key:
+                    j = middle + 1
+                else:
+                    stop = middle
+        if j == other_size or other[j] != key:
+            keys[n] = key
+            if counted:
+                counts[n] = counts[i]
+            n += 1
+    return n
+
+
+@_loop
 def directory(keys: Ints, size: int, shift: int, starts: Small, buckets: int) -> int:
     """Where each stretch of keys with equal `key >> shift` begins: one more number than there are buckets."""
     for bucket in range(buckets + 1):
@@ -426,3 +460,123 @@ def pour(
         position = np.int64(-1)
     state[0], state[1], state[2] = n, row, position
     return 1
+
+
+# ------------------------------------------------------------------------------------------------------ texts
+
+
+@njit(error_model="numpy", inline="always")
+def _word(data: Bits, at: int) -> int:
+    """Eight bytes as a number; LLVM makes one load of it."""
+    low = np.uint64(data[at]) | (np.uint64(data[at + 1]) << np.uint64(8))
+    low |= (np.uint64(data[at + 2]) << np.uint64(16)) | (np.uint64(data[at + 3]) << np.uint64(24))
+    high = np.uint64(data[at + 4]) | (np.uint64(data[at + 5]) << np.uint64(8))
+    high |= (np.uint64(data[at + 6]) << np.uint64(16)) | (np.uint64(data[at + 7]) << np.uint64(24))
+    return low | (high << np.uint64(32))  # type: ignore[return-value]
+
+
+@njit(error_model="numpy", inline="always")
+def _alike(left: Bits, left_at: int, right: Bits, right_at: int, size: int) -> bool:
+    """Whether two stretches of bytes are equal."""
+    at = np.int64(0)
+    while at + 8 <= size:
+        if _word(left, left_at + at) != _word(right, right_at + at):
+            return False
+        at += 8
+    while at < size:
+        if left[left_at + at] != right[right_at + at]:
+            return False
+        at += 1
+    return True
+
+
+@njit(error_model="numpy", inline="always")
+def _hash(data: Bits, begin: int, size: int) -> int:
+    """A number of 64 bits that says little of the text it was made of."""
+    factor = np.uint64(0x9E3779B97F4A7C15)
+    found = np.uint64(size) * factor
+    at, stop = begin, begin + size
+    while at + 8 <= stop:
+        found = (found ^ np.uint64(_word(data, at))) * factor
+        found ^= found >> np.uint64(29)
+        at += 8
+    rest = np.uint64(0)
+    while at < stop:
+        rest = (rest << np.uint64(8)) | np.uint64(data[at])
+        at += 1
+    found = (found ^ rest) * factor
+    found = (found ^ (found >> np.uint64(32))) * factor
+    return np.int64(found ^ (found >> np.uint64(29)))  # type: ignore[return-value]
+
+
+@_loop
+def intern(
+    data: Bits,
+    ends: Small,
+    count: int,
+    slots: Ints,
+    slot_bits: int,
+    hashes: Ints,
+    most: int,
+    pool: Bits,
+    room: int,
+    starts: Ints,
+    codes: Small,
+    state: Ints,
+) -> int:
+    """The code of each text `data[ends[i]:ends[i + 1]]`; texts without one get the next, and go to the `pool`.
+
+    Text `c` of the pool is `pool[starts[c]:starts[c + 1]]`, and its hash `hashes[c]`. A slot has a code plus one, and
+    above it half of the hash; 0 is free. `state` has the texts that are done, and how many codes there are. Returns 0
+    where a new text has no room: more than `most` codes, or `room` bytes.
+    """
+    i, known = state[0], state[1]
+    last = (np.int64(1) << slot_bits) - 1
+    low = np.int64(0xFFFFFFFF)
+    # Neighbors in a column are often the same.
+    before, before_size, before_code = np.int64(0), np.int64(-1), np.uint32(0)
+    while i < count:
+        begin = np.int64(ends[i])
+        size = np.int64(ends[i + 1]) - begin
+        if size != before_size or not _alike(data, begin, data, before, size):
+            hashed = np.int64(_hash(data, begin, size))
+            mark = hashed & ~low
+            at = hashed & last
+            code = np.int64(-1)
+            while slots[at] != 0:
+                slot = slots[at]
+                if slot & ~low == mark:
+                    other = (slot & low) - 1
+                    if starts[other + 1] - starts[other] == size and _alike(pool, starts[other], data, begin, size):
+                        code = other
+                        break
+                at = (at + 1) & last
+            if code < 0:
+                first = starts[known]
+                if known == most or first + size > room:
+                    state[0], state[1] = i, known
+                    return 0
+                code = known
+                slots[at] = mark | (known + 1)
+                hashes[known] = hashed
+                for byte in range(size):
+                    pool[first + byte] = data[begin + byte]
+                known += 1
+                starts[known] = first + size
+            before, before_size, before_code = begin, size, np.uint32(code)
+        codes[i] = before_code
+        i += 1
+    state[0], state[1] = i, known
+    return 1
+
+
+@_loop
+def placed(hashes: Ints, count: int, slots: Ints, slot_bits: int) -> int:
+    """Put codes into slots that are free, see `intern`."""
+    last = (np.int64(1) << slot_bits) - 1
+    for code in range(count):
+        at = hashes[code] & last
+        while slots[at] != 0:
+            at = (at + 1) & last
+        slots[at] = (hashes[code] & ~np.int64(0xFFFFFFFF)) | (code + 1)
+    return 0

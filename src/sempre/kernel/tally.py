@@ -36,13 +36,13 @@ class Counted:
 
     def narrowed(self) -> Counted:
         """The same numbers in four bytes each, if they fit."""
-        return Counted(self.packing, self.keys, _narrow(self.weights))
+        return Counted(self.packing, self.keys, narrow(self.weights))
 
     def repacked(self, target: Packing) -> Counted:
         return Counted(target, self.rows().repacked(target).keys, self.weights)
 
 
-def _narrow(weights: join.Weights) -> join.Weights:
+def narrow(weights: join.Weights) -> join.Weights:
     """Counters are small: four bytes hold nearly all of them."""
     if weights.size and (int(weights.max()) > np.iinfo(np.int32).max or int(weights.min()) < np.iinfo(np.int32).min):
         return weights
@@ -68,7 +68,7 @@ class Tally:
             for part, own in zip(parts, keys, strict=True):
                 here, there = run.place(own)
                 weights[here] += part.weights[there]
-            runs.append((run, _narrow(weights)))
+            runs.append((run, narrow(weights)))
         return Tally(trace.packing, tuple(runs))
 
     def adding(self, change: Counted) -> Tally:
@@ -85,14 +85,14 @@ class Tally:
         keys, weights = change.keys, change.weights
         runs = self._runs
         # Numbers that need eight bytes are kept in one run: the sum over several might not fit eight bytes.
-        whole = _narrow(weights).itemsize == 8 or any(held.itemsize == 8 for _, held in runs)
+        whole = narrow(weights).itemsize == 8 or any(held.itemsize == 8 for _, held in runs)
         while runs and (
             whole or runs[-1][0].size <= MERGE_RATIO * keys.size or runs[-1][0].size + keys.size <= SMALL_RUN
         ):
             run, held = runs[-1]
             runs = runs[:-1]
             keys, weights = join.consolidate(np.concatenate((run.keys, keys)), np.concatenate((held, weights)))
-        return Tally(self.packing, (*runs, (Run(keys), _narrow(weights))) if keys.size else runs)
+        return Tally(self.packing, (*runs, (Run(keys), narrow(weights))) if keys.size else runs)
 
     def widened(self, target: Packing) -> Tally:
         """The same map under a packing with more room."""

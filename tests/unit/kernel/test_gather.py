@@ -64,7 +64,7 @@ def test_the_table_adds_up(weighted: bool, stretch: int, loops: Any, monkeypatch
 
 
 def _note(parts: list[tuple[Keys, Keys]], keys: Keys, numbers: Keys) -> None:
-    parts.append((keys, numbers))
+    parts.append((keys.copy(), numbers.copy()))  # what is handed on is the bucket's
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sempre.kernel import join
+from sempre.kernel import compiled, join
 from sempre.kernel.layout import EVERYTHING, packing
 from tests.unit.kernel.rows import keys
 
@@ -42,6 +42,25 @@ def test_tally(values: list[int]) -> None:
     found, counts = join.tally(keys(values))
     assert dict(zip(found.tolist(), counts.tolist(), strict=True)) == Counter(values)
     assert found.tolist() == sorted(found.tolist())
+
+
+SPREAD = st.builds(
+    lambda values, dense: sorted({*values, *dense}),
+    st.lists(
+        st.one_of(st.integers(0, 300), st.sampled_from([-(1 << 63), -1, (1 << 63) - 2, (1 << 63) - 1])), max_size=40
+    ),
+    st.builds(range, st.integers(0, 200), st.integers(0, 300)),
+)
+
+
+@given(mine=SPREAD, other=SPREAD, counted=st.booleans())
+def test_what_is_unknown_moves_to_the_front(mine: list[int], other: list[int], counted: bool) -> None:
+    compiled.load(compiled.LOOPS, wait=True)
+    found, counts = keys(mine), keys([~value for value in mine] if counted else [])
+    size = compiled.kept().unknown(found, counts, keys(other))
+    assert found[:size].tolist() == [value for value in mine if value not in set(other)]
+    if counted:
+        assert counts[:size].tolist() == [~value for value in found[:size].tolist()]
 
 
 def test_wide_keys_take_the_same_operations() -> None:

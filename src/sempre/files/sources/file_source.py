@@ -16,7 +16,7 @@ from sempre.analysis.model import Relation, Type
 from sempre.diagnostics import DataError, Diagnostic, Span
 from sempre.files.directive_options import Endpoint
 from sempre.files.locations import path_inside
-from sempre.files.read import existing, read_endpoint
+from sempre.files.read import TextTable, existing, read_endpoint
 from sempre.files.sources.source import RowChanges, SourceVersion
 
 # A file that was written so shortly before it was looked at may be written again without a sign of it in its times.
@@ -64,14 +64,16 @@ class FileSource:
         return {"digest": digest.hexdigest(), "files": files, "seen": seen}
 
     def rows(self, version: SourceVersion) -> pa.Table:
-        table = read_endpoint(self._endpoint, self._relation, self._folder, self._types, coded=True)
+        texts = TextTable()
+        table = read_endpoint(self._endpoint, self._relation, self._folder, self._types, texts=texts)
         if self.version(None)["digest"] != version["digest"]:
             hint = (
                 "Let the writer finish, and refresh again; a writer that renames a whole file into place avoids this."
             )
             span = Span(str(self._path), 0, 0, 0, 0)
             raise DataError(Diagnostic("E662", f"`{self._path}` changed while it was read", span, hint=hint))
-        return table
+        name = self._relation.name
+        return texts.joined({name: [table]}, {name: self._relation})[name]
 
     def changes(self, since: SourceVersion, until: SourceVersion) -> RowChanges | None:
         return None

@@ -12,7 +12,7 @@ from sempre.data import dataclass
 from sempre.diagnostics import Findings, SempreError
 from sempre.files.columns import concat
 from sempre.files.directive_options import input_endpoint
-from sempre.files.read import Stdin, read_endpoint
+from sempre.files.read import Stdin, TextTable, read_endpoint
 from sempre.files.sources.source import FactSource, SourceVersion, source_of
 
 
@@ -48,7 +48,8 @@ def read_with_versions(
 
     Raises once, with what is wrong in every file.
     """
-    findings, stdin = Findings(), Stdin()
+    findings, stdin, texts = Findings(), Stdin(), TextTable()
+    parts: dict[str, list[pa.Table]] = {}
     tables: dict[str, pa.Table] = {}
     versions: dict[str, tuple[SourceVersion, ...]] = {}
     for relation in checked.relations.values():
@@ -60,7 +61,9 @@ def read_with_versions(
                 tables[relation.name], versions[relation.name] = found.table, found.versions
             else:
                 endpoints = [input_endpoint(relation, each) for each in relation.inputs]
-                parts = [read_endpoint(each, relation, folder, checked.types, stdin, coded=True) for each in endpoints]
-                tables[relation.name] = concat(relation, parts)
+                parts[relation.name] = [
+                    read_endpoint(each, relation, folder, checked.types, stdin, texts) for each in endpoints
+                ]
     findings.check()
-    return tables, versions
+    tables |= texts.joined(parts, checked.relations)
+    return {name: tables[name] for name in checked.relations if name in tables}, versions
