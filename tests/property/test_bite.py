@@ -10,9 +10,10 @@ from unittest import mock
 
 import pytest
 
-from sempre.analysis.model import Fold, Not
+from sempre.analysis.model import Compare, Fold, Not
 from sempre.backends import local, pipeline
 from sempre.maintain import backward_forward, dred, dredc, iterations, planning, ranked, states, update
+from sempre.plan import planner
 from sempre.plan.ops import Read
 from tests.engine import check_epochs
 from tests.property.programs import random_case
@@ -99,6 +100,16 @@ def rank_anything_lower() -> Patches:
     return [(pipeline, "_lower", lambda step, values, live: lambda rows, views: rows)]
 
 
+def start_from_any_rank() -> Patches:
+    """The fact that a plan starts from may rank above the head."""
+    real = planner._lower_ranks
+
+    def others(rule: Any, pivot: Any, atoms: Any) -> Any:
+        return [goal for goal in real(rule, pivot, atoms) if not isinstance(goal, Compare)]
+
+    return [(planner, "_lower_ranks", others)]
+
+
 def remember_the_dead() -> Patches:
     """Ranks and numbers of facts that went stay."""
     return [(ranked, "_of_dead", lambda work, name, numbers: work.backend.total(name, []))]
@@ -131,6 +142,7 @@ def keep_what_has_a_rank() -> Patches:
 
 DEFECTS = {
     "ranked ranks anything lower": ("ranked", rank_anything_lower()),
+    "ranked starts from any rank": ("ranked", start_from_any_rank()),
     "ranked remembers the dead": ("ranked", remember_the_dead()),
     "ranked counts no new instances": ("ranked", count_no_new_tight_instances()),
     "ranked does not count what came back": ("ranked", count_nothing_of_what_came_back()),

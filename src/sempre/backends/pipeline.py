@@ -42,6 +42,12 @@ Views: TypeAlias = Mapping[tuple[str, Read], TraceView | Tally]  # a tally for `
 # For each run of an index, where the keys that each row finds in it begin and end.
 Spans: TypeAlias = list[tuple[Run, join.Rows, join.Rows]]
 
+# A column for the number of a group, which no variable is called.
+_GROUP = "#group"
+# From so many rows on, joins are shared, if so many rows do so on average.
+SHARING_ROWS = 64
+SHARERS = 2
+
 
 def view_of(views: Views, key: tuple[str, Read]) -> TraceView:
     """What is read by this name: all but ranks."""
@@ -146,14 +152,20 @@ class Pipeline:
         piece_rows: int,
         carried: frozenset[str] = frozenset(),
         on_piece: Callable[[], None] | None = None,
+        shares: bool = True,
     ) -> None:
         self._on_piece = on_piece
-        self._runners: list[Runner | _Choice] = [
-            _Choice(step, values, piece_rows, carried, on_piece)
-            if isinstance(step, Either)
-            else _compile(step, values, piece_rows, carried)
-            for step in steps
-        ]
+        self._runners: list[Runner | _Choice | _Shared] = []
+        at = 0
+        while at < len(steps):
+            step, together = steps[at], _together(steps[at:]) if shares else []
+            if len(together) > 1:
+                self._runners.append(_Shared(together, values, piece_rows, carried, on_piece))
+            elif isinstance(step, Either):
+                self._runners.append(_Choice(step, values, piece_rows, carried, on_piece))
+            else:
+                self._runners.append(_compile(step, values, piece_rows, carried))
+            at += max(1, len(together))
 
     def run(self, rows: Bindings, views: Views, sink: Sink, start: int = 0) -> None:
         """Send what the steps make of `rows` to `sink`, from step `start` on."""
@@ -162,7 +174,7 @@ class Pipeline:
                 return
             runner = self._runners[index]
             is_last = index + 1 == len(self._runners)
-            if isinstance(runner, _Choice):
+            if isinstance(runner, _Choice | _Shared):
                 onward = sink if is_last else partial(self.run, views=views, sink=sink, start=index + 1)
                 runner.run(rows, views, onward)
                 return
@@ -217,6 +229,102 @@ class _Choice:
         every = frozenset(rows.columns)
         for number, option in enumerate(self._options):
             option.run(rows.keep(best == number, every), views, sink)
+
+
+class _Shared:
+    """Joins that see only a part of what is bound: rows beside each other that agree on it take them together.
+
+    Their results are spread over these rows afterwards. The first join may find much that the next ones drop.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Probe],
+        values: Values,
+        piece_rows: int,
+        carried: frozenset[str],
+        on_piece: Callable[[], None] | None,
+    ) -> None:
+        self._piece_rows = piece_rows
+        self._seen = sorted({arg.name for arg in steps[0].lookup if isinstance(arg, Var)})
+        self._live = steps[-1].live | carried
+        self._each = Pipeline(steps, values, piece_rows, carried, on_piece, shares=False)
+        self._once = Pipeline(steps, values, piece_rows, frozenset((_GROUP,)), on_piece, shares=False)
+
+    def run(self, rows: Bindings, views: Views, sink: Sink) -> None:
+        """Send what the joins make of `rows` to `sink`."""
+        starts = self._groups(rows)
+        if starts is None:
+            self._each.run(rows, views, sink)
+            return
+        sizes = np.diff(starts, append=rows.size)
+        once = rows.take(starts, frozenset(self._seen))
+        once.columns[_GROUP] = np.arange(starts.size)
+        if once.weights is not None:
+            once.weights = np.ones(starts.size, np.int64)
+
+        def spread(found: Bindings) -> None:
+            hits = sizes.take(found.columns[_GROUP])
+            for first, last in _stretches(hits, self._piece_rows):
+                sink(self._spread(rows, found.piece(first, last), starts, hits[first:last]))
+
+        self._once.run(once, views, spread)
+
+    def _groups(self, rows: Bindings) -> join.Rows | None:
+        """Where rows begin that agree with the next ones on what the joins see; None if that spares little."""
+        if rows.size < SHARING_ROWS or len(rows.columns) == len(self._seen):
+            return None
+        fresh = np.zeros(rows.size, np.bool_)
+        fresh[0] = True
+        for name in self._seen:
+            column = rows.columns[name]
+            fresh[1:] |= column[1:] != column[:-1]
+        starts = np.flatnonzero(fresh)
+        return starts if starts.size * SHARERS <= rows.size else None
+
+    def _spread(self, rows: Bindings, found: Bindings, starts: join.Rows, hits: Column) -> Bindings:
+        """What was found once, for each of the rows that share it."""
+        at = np.arange(found.size).repeat(hits)
+        within = np.arange(at.size) - (hits.cumsum() - hits).repeat(hits)
+        mine = starts.take(found.columns[_GROUP]).repeat(hits) + within
+        columns = {name: column.take(mine) for name, column in rows.columns.items() if name in self._live}
+        columns |= {
+            name: column.take(at)
+            for name, column in found.columns.items()
+            if name in self._live and name not in columns
+        }
+        weights = None
+        if rows.weights is not None and found.weights is not None:
+            weights = join.multiplied(rows.weights.take(mine), found.weights.take(at))
+        return Bindings(at.size, columns, found.fields, weights)
+
+
+def _together(steps: Sequence[Step]) -> list[Probe]:
+    """The first steps, as far as they are joins that see no more than what the first looks up, and what they bind."""
+    found: list[Probe] = []
+    seen: set[str] = set()
+    for step in steps:
+        if not isinstance(step, Probe) or not step.lookup:
+            break
+        looked = {arg.name for arg in step.lookup if isinstance(arg, Var)}
+        if found and not looked <= seen:
+            break
+        if not looked or not (found or step.binds):
+            break
+        found.append(step)
+        seen |= looked | {var.name for _, var in step.binds}
+    return found
+
+
+def _stretches(hits: Column, piece_rows: int) -> Iterator[tuple[int, int]]:
+    """Stretches of rows that come to about so many hits each."""
+    ends = hits.cumsum()
+    start = 0
+    while start < hits.size:
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(ends.searchsorted(before + piece_rows, side="right")))
+        yield start, stop
+        start = stop
 
 
 def _compile(step: Step, values: Values, piece_rows: int, carried: frozenset[str]) -> Runner:
@@ -529,13 +637,7 @@ def _pieces(rows: Bindings, at: join.Rows | None, spans: Spans, piece_rows: int)
             hits += stops - starts
         else:
             hits[at] += stops - starts
-    ends = hits.cumsum()
-    start = 0
-    while start < rows.size:
-        before = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(ends.searchsorted(before + piece_rows, side="right")))
-        yield rows.piece(start, stop)
-        start = stop
+    return (rows.piece(start, stop) for start, stop in _stretches(hits, piece_rows))
 
 
 def _concatenated(found: list[Bindings]) -> Bindings:

@@ -11,7 +11,20 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol, TypeAlias
 
-from sempre.analysis.model import Call, Compare, Const, Expr, Fold, Literal, Match, NormalRule, Not, Unpack, Var
+from sempre.analysis.model import (
+    Call,
+    Compare,
+    Const,
+    Expr,
+    Fold,
+    Kind,
+    Literal,
+    Match,
+    NormalRule,
+    Not,
+    Unpack,
+    Var,
+)
 from sempre.data import dataclass
 from sempre.kernel.functors import can_fail
 from sempre.limits import Limits
@@ -39,6 +52,8 @@ from sempre.plan.ops import (
 )  # fmt: skip
 
 NOTHING: frozenset[str] = frozenset()
+# The rank of what an instance derives, and of the fact that a plan starts from.
+RANK, SEED_RANK = Var("#rank"), Var("#seed_rank")
 # So many times, a plan may go on in two ways that share nothing.
 BRANCHINGS = 2
 
@@ -147,8 +162,7 @@ def plan_rule(
         body += tests
         if pivot.ranked:
             atoms = [literal for literal in rule.body if isinstance(literal, Match) and literal.relation in recursive]
-            rank = Var("#rank")
-            body += [RankOf(head, rank), *(LowerRank(atom, rank) for atom in atoms)]
+            body += [RankOf(head, RANK), *_lower_ranks(rule, pivot, atoms)]
         how += [LiteralState(Read.HERE)] * (len(body) - len(how))
         if from_head(pivot):
             seed = head
@@ -202,6 +216,16 @@ def _head_seed(rule: NormalRule, ignored: int | None) -> tuple[Match, list[Compa
         else:
             args.append(arg)
     return Match(rule.relation, tuple(args)), tests
+
+
+def _lower_ranks(rule: NormalRule, pivot: Pivot, atoms: list[Match]) -> list[Goal]:
+    """Tests that these atoms rank below the head. The rank of what the plan starts from is looked up once, at once."""
+    seed = rule.body[pivot.literal] if pivot.literal >= 0 and pivot.inner < 0 else None
+    tests: list[Goal] = [LowerRank(atom, RANK) for atom in atoms if atom is not seed]
+    if any(atom is seed for atom in atoms):
+        assert isinstance(seed, Match)
+        tests += [RankOf(seed, SEED_RANK), Compare("<", SEED_RANK, RANK, Kind.NUMBER)]
+    return tests
 
 
 def split_steps(rule: NormalRule, statistics: Statistics, orders: Orders) -> tuple[Step, ...]:
@@ -451,10 +475,13 @@ def _ready(literal: Goal, known: frozenset[str]) -> bool:
 
 
 def _is_cheap(literal: Goal) -> bool:
-    """Filters that cannot fail: they are taken as soon as possible."""
+    """Filters that cannot fail: they are taken as soon as possible.
+
+    A rank is looked up among all facts, which takes longer than most lookups that leave less to ask about: it is last.
+    """
     if isinstance(literal, Compare):
         return not _may_fail(literal.left) and not _may_fail(literal.right)
-    return isinstance(literal, Unpack | Not | RankOf | LowerRank) and not any(
+    return isinstance(literal, Unpack | Not | RankOf) and not any(
         _may_fail(side)
         for inner in _nested(literal)
         if isinstance(inner, Compare)
