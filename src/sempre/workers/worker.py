@@ -27,6 +27,7 @@ from sempre.kernel.layout import fields_covering, packing
 from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import RowSet, Trace, TraceView
 from sempre.limits import Limits
+from sempre.modules.spec import Module
 from sempre.plan.faults import located
 from sempre.plan.ops import Neighbors, Plan, Read, decided_plan
 from sempre.workers.channel import Channel, Heart, Lost, take
@@ -34,6 +35,7 @@ from sempre.workers.codec import from_json, to_json
 from sempre.workers.flow import Copied, Flow, ShardViews
 from sempre.workers.framing import Column, Frame, FrameError
 from sempre.workers.mesh import Aborted, Mesh
+from sempre.workers.paths import Paths
 from sempre.workers.placing import EVERYWHERE, Workers, home_column, owners, split
 from sempre.workers.shards import Shard, ShardView
 from sempre.workers.shared_values import SharedValues
@@ -310,6 +312,33 @@ class Worker:
             return self._local.no_rows(relation)
         columns = [np.concatenate(some) for some in zip(*parts, strict=True)]
         return self._local.rows(relation, columns, columns[0].size)
+
+    def _everyones(self, told: Iterable[Sequence[Any]]) -> dict[str, list[Column]]:
+        """The columns of what all workers have of some rows, by relation."""
+        return {name: self._bring(name)(self._held[number], EVERYWHERE).columns() for name, number in told}
+
+    def _paths(self, heads: Sequence[str], automaton: Any) -> Paths:
+        assert all(self._homes[head] == 0 for head in heads)
+        module = Module("paths", tuple(heads), frozenset(), "", from_json(automaton))
+        return Paths(module, self._mesh.size, self._mesh.me, self._local.collect)
+
+    def _paths_learn(self, number: int, told: Iterable[Sequence[Any]]) -> None:
+        self._held[number].learn(self._everyones(told))
+
+    def _paths_add(self, number: int, told: Iterable[Sequence[Any]]) -> Any:
+        return self._held[number].add(self._everyones(told))
+
+    def _paths_remove(self, number: int, told: Iterable[Sequence[Any]], also: Iterable[Sequence[Any]]) -> Any:
+        return self._held[number].remove(self._everyones(told), self._everyones(also))
+
+    def _paths_parted(self, number: int, head: str, rows: int) -> tuple[RowSet, RowSet]:
+        held: RowSet = self._held[rows]
+        mask = self._held[number].holds(head, held.columns())
+        return self._local.chosen(held, mask), self._local.chosen(held, ~mask)
+
+    def _standing(self, relation: str, number: int) -> RowSet:
+        found: ShardView = self._held[number]
+        return self._local.standing(found.at(None)).rows()
 
     def _view(self, relation: str, numbers: Numbers, without: int | None) -> ShardView:
         first, *others = (self._shard(number) for number in numbers)

@@ -19,13 +19,14 @@ from sempre.plan.backend import (
     CountedOf,
     Executable,
     Look,
+    PathsOf,
     Rows,
     Shape,
     TallyOf,
     VersionOf,
     ViewOf,
 )
-from sempre.plan.ops import Neighbors, Order, Plan, Read
+from sempre.plan.ops import Automaton, Neighbors, Order, Plan, Read
 from sempre.workers.codec import to_json
 from sempre.workers.crew import Crew
 from sempre.workers.placing import home_column, owners, split
@@ -157,10 +158,11 @@ class RemoteVersion(Handle):
 class RemoteView(Handle):
     """Some versions, each without others."""
 
-    __slots__ = ("_parts", "_size")
+    __slots__ = ("_parts", "_size", "relation")
 
     def __init__(self, crew: Crew, parts: tuple[RemoteVersion, ...], size: int) -> None:
         super().__init__(crew)
+        self.relation = parts[0].relation
         self._parts = parts  # held, so that the workers do not forget them
         self._size = size
 
@@ -226,6 +228,50 @@ class RemoteTally(Handle):
         made = RemoteCounted(self._crew, self.relation)
         self._crew.tell("entries", [self.number], [made.number])
         return made
+
+
+class RemotePaths(Handle):
+    """Edges that all workers have; each answers for the first values that are at home with it."""
+
+    __slots__ = ("_heads", "_is_exact", "stamp")
+
+    def __init__(self, crew: Crew, heads: tuple[str, ...], automaton: Automaton | None) -> None:
+        super().__init__(crew)
+        self._heads = heads
+        self._is_exact = automaton is None  # components remember what was there
+        self.stamp: object = None
+
+    def is_exact(self, head: str) -> bool:
+        return self._is_exact
+
+    def learn(self, facts: Mapping[str, RemoteRows]) -> None:
+        self._crew.tell("paths_learn", [self.number, _numbered(facts)])
+
+    def add(self, facts: Mapping[str, RemoteRows]) -> dict[str, RemoteRows]:
+        return self._asked("paths_add", [_numbered(facts)])
+
+    def remove(
+        self,
+        facts: Mapping[str, RemoteRows],
+        trusted: Callable[[str, RemoteRows], RemoteRows] | None,
+        also: Mapping[str, RemoteRows],
+    ) -> dict[str, RemoteRows]:
+        assert trusted is None, "workers know no facts that are in doubt"
+        return self._asked("paths_remove", [_numbered(facts), _numbered(also)])
+
+    def parted(self, head: str, rows: RemoteRows) -> tuple[RemoteRows, RemoteRows]:
+        held, others = RemoteRows(self._crew, head), RemoteRows(self._crew, head)
+        self._crew.tell("paths_parted", [self.number, head, rows.number], [held.number, others.number])
+        return held, others
+
+    def _asked(self, op: str, args: Sequence[Any]) -> dict[str, RemoteRows]:
+        made = {head: RemoteRows(self._crew, head) for head in self._heads}
+        self._crew.tell(op, [self.number, *args], [rows.number for rows in made.values()])
+        return made
+
+
+def _numbered(facts: Mapping[str, RemoteRows]) -> list[tuple[str, int]]:
+    return [(letter, rows.number) for letter, rows in facts.items() if len(rows)]
 
 
 class RemotePlan(Handle):
@@ -356,6 +402,20 @@ class WorkersBackend:
 
     def for_modules(self) -> None:
         """None: a module looks at values one by one, in one process."""
+
+    def for_paths(self) -> WorkersBackend:
+        """Each worker searches from the first values that are at home with it."""
+        return self
+
+    def paths(self, heads: tuple[str, ...], automaton: Automaton | None) -> RemotePaths:
+        made = RemotePaths(self.crew, heads, automaton)
+        self.crew.tell("paths", [heads, to_json(automaton)], [made.number])
+        return made
+
+    def standing(self, view: RemoteView) -> RemoteVersion:
+        rows = RemoteRows(self.crew, view.relation)
+        self.crew.tell("standing", [view.relation, view.number], [rows.number])
+        return self.version(rows)
 
     def watch(self, look: Look | None) -> None:
         """A command is not stopped in its middle: rounds are the moments to look."""
@@ -553,3 +613,4 @@ if TYPE_CHECKING:
     _counted: type[CountedOf[RemoteRows]] = RemoteCounted
     _tally: type[TallyOf[RemoteCounted]] = RemoteTally
     _executable: type[Executable] = RemotePlan
+    _paths: type[PathsOf[RemoteRows]] = RemotePaths

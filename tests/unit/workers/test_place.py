@@ -10,7 +10,7 @@ import pytest
 
 import sempre
 from sempre.diagnostics import BackendError, DataError
-from sempre.spark.hired import checked_count, slots_of
+from sempre.spark.hired import ENCRYPTION, checked_count, slots_of
 from tests.engine import STRATEGIES, check_epochs
 from tests.scripts.script import read
 from tests.workers import on_workers
@@ -165,8 +165,7 @@ def test_how_many_tasks_run_at_once(settings: dict[str, str], slots: int | None)
     ("settings", "workers", "code"),
     [
         ({"spark_master": "local[2]", "spark_dynamicAllocation_enabled": "true"}, 1, "E742"),
-        ({"spark_master": "local[2]", "spark_authenticate": "true"}, 1, "E743"),
-        ({"spark_master": "local[2]", "spark_network_crypto_enabled": "true"}, 1, "E743"),
+        *(({"spark_master": "local[2]", name.replace(".", "_"): "True"}, 1, f"E743.*{name}") for name in ENCRYPTION),
         ({"spark_master": "local[2]"}, 3, "E744"),
         ({"spark_master": "yarn"}, None, "E744"),
     ],
