@@ -13,7 +13,7 @@ from sempre.diagnostics import InternalError
 from sempre.kernel.reach import Components, Search
 from sempre.lang.parser import parse
 from sempre.workers import worker
-from sempre.workers.paths import Paths
+from sempre.workers.paths import SharedPaths
 from sempre.workers.placing import EVERYWHERE
 from sempre.workers.workers_backend import RemotePaths
 from tests import budget
@@ -93,14 +93,14 @@ def know_own_edges_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Edges that are gone stay."""
-    original = Paths.remove
+    original = SharedPaths.remove
 
-    def remove(self: Paths, facts: Any, also: Any) -> Any:
+    def remove(self: SharedPaths, facts: Any, also: Any) -> Any:
         found = original(self, facts, also)
         self.learn(facts)
         return found
 
-    monkeypatch.setattr(Paths, "remove", remove)
+    monkeypatch.setattr(SharedPaths, "remove", remove)
 
 
 @pytest.mark.parametrize("plant", [search_from_all_values, pair_all_members, know_own_edges_only, forget_nothing])

@@ -21,7 +21,7 @@ Collect = Callable[[str, Iterable[Sequence[Column]], "int | None"], RowSet]
 Told = Mapping[str, Sequence[Column]]
 
 
-class Paths:
+class SharedPaths:
     """The paths of one module that begin with values of one worker."""
 
     def __init__(self, module: Module, workers: int, me: int, collect: Collect) -> None:

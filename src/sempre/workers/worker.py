@@ -35,7 +35,7 @@ from sempre.workers.codec import from_json, to_json
 from sempre.workers.flow import Copied, Flow, ShardViews
 from sempre.workers.framing import Column, Frame, FrameError
 from sempre.workers.mesh import Aborted, Mesh
-from sempre.workers.paths import Paths
+from sempre.workers.paths import SharedPaths
 from sempre.workers.placing import EVERYWHERE, Workers, home_column, owners, split
 from sempre.workers.shards import Shard, ShardView
 from sempre.workers.shared_values import SharedValues
@@ -317,10 +317,10 @@ class Worker:
         """The columns of what all workers have of some rows, by relation."""
         return {name: self._bring(name)(self._held[number], EVERYWHERE).columns() for name, number in told}
 
-    def _paths(self, heads: Sequence[str], automaton: Any) -> Paths:
+    def _paths(self, heads: Sequence[str], automaton: Any) -> SharedPaths:
         assert all(self._homes[head] == 0 for head in heads)
         module = Module("paths", tuple(heads), frozenset(), "", from_json(automaton))
-        return Paths(module, self._mesh.size, self._mesh.me, self._local.collect)
+        return SharedPaths(module, self._mesh.size, self._mesh.me, self._local.collect)
 
     def _paths_learn(self, number: int, told: Iterable[Sequence[Any]]) -> None:
         self._held[number].learn(self._everyones(told))
