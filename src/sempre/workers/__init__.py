@@ -7,6 +7,7 @@
     placing   which worker has which row
     shards    the part of a version, a view, ... that one worker has
     flow      a plan as stages between which bindings travel
+    findings  what plans find, on its way home
     paths     modules on workers: each searches from its own values
     worker    what one worker does for each command
     crew      the driver's end: commands to all workers, and what they answer

@@ -13,17 +13,18 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from sempre.analysis.model import CheckedProgram
+from sempre.analysis.model import CheckedProgram, Var
 from sempre.backends.local import LocalBackend, TraceStatistics, _multiplies
 from sempre.backends.pipeline import Bindings
 from sempre.diagnostics import SempreError
 from sempre.kernel import join
 from sempre.kernel.capacity import CapacityError
-from sempre.kernel.layout import fields_covering, packing
+from sempre.kernel.layout import Packing, fields_covering, packing
 from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import RowSet, Trace, TraceView
 from sempre.limits import Limits
@@ -32,6 +33,7 @@ from sempre.plan.faults import located
 from sempre.plan.ops import Neighbors, Plan, Read, decided_plan
 from sempre.workers.channel import Channel, Heart, Lost, take
 from sempre.workers.codec import from_json, to_json
+from sempre.workers.findings import FoundCounts, FoundRows
 from sempre.workers.flow import Copied, Flow, ShardViews
 from sempre.workers.framing import Column, Frame, FrameError
 from sempre.workers.mesh import Aborted, Mesh
@@ -43,8 +45,6 @@ from sempre.workers.shared_values import SharedValues
 Numbers = Sequence[int]
 # The lease: without a word from the driver for so long, a worker ends.
 LEASE_SECONDS = 60.0
-# What a plan finds is made distinct once there are so many rows of it, and again when they have doubled.
-MERGED_ROWS = 1 << 20
 # Workers of one process are told apart by these.
 _numbers = itertools.count()
 
@@ -369,37 +369,38 @@ class Worker:
         found = {(name, Read[read]): self._held[number] for name, read, number, _ in views}
         return found, frozenset((name, Read[read]) for name, read, _, everywhere in views if everywhere)
 
-    def _found(
-        self,
-        relation: str,
-        plans: Numbers,
-        views: Iterable[Sequence[Any]],
-        counted: bool | None,
-    ) -> tuple[list[RowSet], list[Counted]]:
-        """What plans derive here, as rows or, `counted`, as counted rows; None counts only where it must."""
-        target = self._local.empty(relation).packing
-        rows: list[RowSet] = []
-        weighed: list[Counted] = []
+    def _run(
+        self, plans: Numbers, views: Iterable[Sequence[Any]], found: FoundRows | FoundCounts, counted: bool | None
+    ) -> None:
+        """Have plans find heads, all of one relation; None counts only where it must."""
         read, copied = self._views(views)
         for number in plans:
             prepared: StagedPlan = self._held[number]
+            plan, flow = prepared.plan, prepared.flow(copied)
+            at_home = self._is_at_home(plan, flow)
+            found.travels |= not at_home
+            target = self._local.empty(plan.relation).packing
             weights = prepared.multiplies if counted is None else counted
 
-            def sink(found: Bindings, plan: Plan = prepared.plan) -> None:
-                layout, keys = self._local._head(plan, found, target)
-                if counted is False:
-                    rows.append(RowSet(layout, join.distinct(keys)))
-                    if len(rows) > 1 and sum(map(len, rows[1:])) > max(len(rows[0]), MERGED_ROWS):
-                        rows[:] = [self._local.union(rows)]  # many rows are found more than once
-                elif found.weights is None:
-                    weighed.append(Counted(layout, *join.tally(keys)))
+            def sink(rows: Bindings, plan: Plan = plan, target: Packing = target, at_home: bool = at_home) -> None:
+                layout, keys = self._local._head(plan, rows, target)
+                if isinstance(found, FoundRows):
+                    found.take(layout, keys, at_home)
                 else:
-                    weighed.append(Counted(layout, *join.consolidate(keys, found.weights)))
+                    found.take(layout, keys, rows.weights, at_home)
 
-            with located(self._program, (prepared.plan.rule,)):
-                flow = prepared.flow(copied)
+            with located(self._program, (plan.rule,)):
                 flow.run(flow.start(read, weights), read, sink, weights)
-        return rows, weighed
+
+    def _is_at_home(self, plan: Plan, flow: Flow) -> bool:
+        """Whether heads are found where they are at home. The same on all workers."""
+        home = self._homes[plan.relation]
+        if self._mesh.size == 1:
+            return True
+        if home is None:
+            return flow.placed == 0
+        head = plan.head[home]
+        return isinstance(head, Var) and flow.placed == head.name
 
     def _owners(self, relation: str, columns: Sequence[Column], size: int) -> Workers:
         home = self._homes[relation]
@@ -430,17 +431,20 @@ class Worker:
         return Counted(layout, *join.summed(keys.copy(), came[-1], layout.bits))
 
     def _derive(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int) -> RowSet:
-        rows, _ = self._found(relation, plans, views, counted=False)
-        found = self._local.union(rows) if rows else self._local.no_rows(relation)
-        return self._local.difference(self._sent_home(relation, found), self._home_of(known))
+        found = FoundRows(self._local, relation, self._home_of(known))
+        self._run(plans, views, found, counted=False)
+        return found.at_home(partial(self._sent_home, relation))
 
     def _count(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]]) -> Counted:
-        _, counted = self._found(relation, plans, views, counted=True)
-        return self._counted_home(relation, self._local.total(relation, counted))
+        return self._counts(relation, plans, views, counted=True)
+
+    def _counts(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], counted: bool | None) -> Counted:
+        found = FoundCounts(self._local, relation)
+        self._run(plans, views, found, counted)
+        return found.at_home(partial(self._counted_home, relation))
 
     def _supports(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int) -> Counted:
-        _, counted = self._found(relation, plans, views, counted=None)
-        found = self._counted_home(relation, self._local.total(relation, counted))
+        found = self._counts(relation, plans, views, counted=None)
         return self._local.excluded(found, self._home_of(known)).narrowed()
 
     # ------------------------------------------------------------------------------------------- sets and counts
