@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import sempre
 from sempre.diagnostics import InternalError
-from sempre.kernel.reach import Components, Search
+from sempre.kernel import reach
+from sempre.kernel.reach import Components, Matrix, Search
 from sempre.lang.parser import parse
+from sempre.limits import Limits
 from sempre.workers import worker
+from sempre.workers.handles import RemotePaths
 from sempre.workers.paths import SharedPaths
 from sempre.workers.placing import EVERYWHERE
-from sempre.workers.workers_backend import RemotePaths
 from tests import budget
-from tests.engine import check_epochs
+from tests.engine import UNHURRIED, check_epochs
 from tests.property.closures import modular_case
 from tests.workers import database_on_workers, on_workers
 
@@ -40,11 +43,11 @@ class Used:
         monkeypatch.setattr(RemotePaths, "_asked", asked)
 
 
-def check(strategy: str, seeds: Iterable[int]) -> None:
+def check(strategy: str, seeds: Iterable[int], limits: Limits = UNHURRIED) -> None:
     for seed in seeds:
         case = modular_case(random.Random(seed))
         with on_workers(1 + seed % 4) as options:
-            check_epochs(case.program, [(case.facts, {}), *case.updates], strategy, **options)
+            check_epochs(case.program, [(case.facts, {}), *case.updates], strategy, limits=limits, **options)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -54,6 +57,10 @@ def test_random_cases(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check(strategy, range(first, first + CASES))
     assert used.times["paths_add"]
     assert used.times["paths_remove"] or strategy == "recompute"
+
+
+def test_searching_instead_of_matrices() -> None:
+    check("dredc", range(561_000, 561_000 + CASES), replace(UNHURRIED, matrix_nodes=0))
 
 
 @pytest.mark.slow
@@ -67,6 +74,11 @@ def test_many_random_cases(strategy: str) -> None:
 
 def search_from_all_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Facts are found by workers that they are not at home with."""
+    monkeypatch.setattr(Matrix, "_told", lambda self, nodes, rows: reach._pairs(nodes, rows))
+
+
+def search_without_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same where there is no matrix."""
     monkeypatch.setattr(Search, "_first", lambda self, nodes: nodes)
 
 
@@ -82,8 +94,8 @@ def know_own_edges_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def bring(self: worker.Worker, relation: str) -> Any:
         brought = original(self, relation)
 
-        def kept(rows: Any, column: int) -> Any:
-            found = brought(rows, column)
+        def kept(rows: Any, column: int, common: Any) -> Any:
+            found = brought(rows, column, common)
             return rows if column == EVERYWHERE else found
 
         return kept
@@ -103,13 +115,16 @@ def forget_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SharedPaths, "remove", remove)
 
 
-@pytest.mark.parametrize("plant", [search_from_all_values, pair_all_members, know_own_edges_only, forget_nothing])
+@pytest.mark.parametrize(
+    "plant", [search_from_all_values, search_without_a_matrix, pair_all_members, know_own_edges_only, forget_nothing]
+)
 def test_a_planted_defect_is_found(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
+    limits = replace(UNHURRIED, matrix_nodes=0) if plant is search_without_a_matrix else UNHURRIED
     with pytest.raises((AssertionError, InternalError, sempre.StateError)):
-        check("dredc", range(561_000, 561_060))
+        check("dredc", range(561_000, 561_060), limits)
 
 
 # --------------------------------------------------------------------------------------------- what is reported

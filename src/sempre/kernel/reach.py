@@ -95,9 +95,10 @@ class Reach(Protocol):
 
 
 class Matrix:
-    """One row of bits per node: the nodes that it reaches."""
+    """One row of bits per node: the nodes that it reaches. With `ours` it has all rows, and tells of those alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, ours: Ours | None = None) -> None:
+        self._ours = ours
         self._n = 0
         self._rows: Bits = np.zeros((0, 0), np.uint64)
         self._edges: Edges = np.empty(0, np.int64)
@@ -129,7 +130,7 @@ class Matrix:
                 self._rows[sources] |= gain
         else:
             self._close(self._rows, touched, self._edges)
-        return _pairs(touched, self._rows[touched] & ~before)
+        return self._told(touched, self._rows[touched] & ~before)
 
     def remove(self, edges: Edges, trusted: Trust | None, also: Edges = NONE) -> Pairs:
         crossed = np.union1d(edges, also)
@@ -143,7 +144,13 @@ class Matrix:
         if trusted is not None:
             kept &= before
             kept = self._proved(touched, kept, trusted)
-        return _pairs(touched, before & ~kept)
+        return self._told(touched, before & ~kept)
+
+    def _told(self, nodes: Nodes, rows: Bits) -> Pairs:
+        if self._ours is None:
+            return _pairs(nodes, rows)
+        mine = self._ours(nodes)
+        return _pairs(nodes[mine], rows[mine])
 
     def _proved(self, nodes: Nodes, wanted: Bits, trusted: Trust) -> Bits:
         """The wanted pairs of these nodes that a path of trusted edges connects.

@@ -15,7 +15,6 @@ state after overdeletion, as the bounds of Table 1 need.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -29,7 +28,7 @@ from sempre.maintain.memory import Checks, UnstoredMemory
 from sempre.maintain.strategy import Change, Work, nonempty
 from sempre.modules.closing import Closing, ModuleMemory, TrustedRows
 from sempre.modules.spec import Module
-from sempre.plan.backend import ModuleBackend, Rows, Tally, Version, View
+from sempre.plan.backend import Rows, Tally, Version, View
 
 # Those of some facts of a relation that hold, whatever becomes of the rest of the stratum.
 Certain = Callable[[str, Rows], Rows]
@@ -269,13 +268,11 @@ def worthwhile(
     able, backend = work.backend.for_modules(), work.backend
     if not modules or (able is None and backend.for_paths() is None):
         return (), ""
-    limits = backend.limits
     if able is None:
-        why = why_not_shared(stratum, modules, lambda module: _edges_of(work, module, start), limits)
+        why = why_not_shared(stratum, modules, lambda module: _edges_of(work, module, start), backend.limits)
         if why:
             return (), why
-        limits = replace(limits, matrix_nodes=sys.maxsize)  # paths are searched for there, without a matrix
-    return paying_modules(stratum, modules, lambda module: _size_of(work, able, module, start), limits)
+    return paying_modules(stratum, modules, lambda module: _size_of(work, module, start), backend.limits)
 
 
 def _edges_of(work: Work, module: Module, start: Mapping[str, Version]) -> int:
@@ -283,7 +280,7 @@ def _edges_of(work: Work, module: Module, start: Mapping[str, Version]) -> int:
     return sum(len(found) for name in module.letters if (found := start.get(name, work.new.get(name))) is not None)
 
 
-def _size_of(work: Work, able: ModuleBackend | None, module: Module, start: Mapping[str, Version]) -> ModuleSize | None:
+def _size_of(work: Work, module: Module, start: Mapping[str, Version]) -> ModuleSize | None:
     """What a module would start from, as far as it is known."""
     if module.kind == "tc":
         (head,) = module.heads
@@ -300,14 +297,12 @@ def _size_of(work: Work, able: ModuleBackend | None, module: Module, start: Mapp
     limits, statistics = work.backend.limits, work.backend.statistics(versions)
     values = max((statistics.distinct(letter, column) for letter in versions for column in (0, 1)), default=0)
     sources = max((statistics.distinct(head, 0) for head in module.heads if head in versions), default=0)
-    if able is not None and values * module.paths.states > limits.matrix_nodes:
+    if values * module.paths.states > limits.matrix_nodes:
         # The estimate may be several times too large, and without the module dense edges are what is worst.
-        values = _counted_values(able, versions.values())
+        values = _counted_values(versions.values())
     return ModuleSize(sum(map(len, versions.values())), values, sources)
 
 
-def _counted_values(backend: ModuleBackend, versions: Iterable[Version]) -> int:
+def _counted_values(versions: Iterable[Version]) -> int:
     """How many values the relations have, counted."""
-    return max(
-        (np.unique(column).size for version in versions for column in backend.columns(version.rows())), default=0
-    )
+    return max((np.unique(column).size for version in versions for column in version.rows().columns()), default=0)

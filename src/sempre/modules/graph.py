@@ -56,17 +56,15 @@ class Graph:
     """The edges of one module and what they connect; a matrix has at most `matrix_nodes`.
 
     With `ours`, which says of values whether they are ours, it is one of several graphs that have the same edges: it
-    finds, and is asked about, facts whose first value is ours, and has no matrix.
+    finds, and is asked about, facts whose first value is ours.
     """
 
     def __init__(self, module: Module, matrix_nodes: int, ours: Callable[[Column], Mask] | None = None) -> None:
         self._matrix_nodes = matrix_nodes
         self._paths = module.paths or closure(module.heads[0])
         self._undirected = module.paths is None
-        nodes = None if ours is None else partial(self._are_ours, ours)
-        self._reach: Reach = (
-            Components(nodes) if self._undirected else Matrix() if nodes is None else Search(None, nodes)
-        )
+        self._ours = None if ours is None else partial(self._are_ours, ours)
+        self._reach: Reach = Components(self._ours) if self._undirected else Matrix(self._ours)
         self._numbers = _Numbers()
         between = [(tail, head) for tail, _, head in self._paths.steps]
         # Where two relations can be the same step, an edge stays until the last fact behind it goes.
@@ -86,7 +84,7 @@ class Graph:
             edges = self._behind.add(edges)
         size = len(self._numbers) * self._paths.states
         if isinstance(self._reach, Matrix) and size > self._matrix_nodes:
-            self._reach = Search(self._reach.edges)
+            self._reach = Search(self._reach.edges, self._ours)
         self._reach.grow(size)
         return self._facts(self._reach.add(edges)) if edges.size else {}
 

@@ -11,7 +11,8 @@
     paths     modules on workers: each searches from its own values
     worker    what one worker does for each command
     crew      the driver's end: commands to all workers, and what they answer
-    workers_backend   the algebra, on handles to what the workers have
+    handles           what the workers have, as the driver holds it
+    workers_backend   the algebra, on handles
     shared_values     symbols and records as the driver numbers them
     start     workers as threads, as processes of this machine, or in the tasks of a Spark job
 

@@ -1,7 +1,7 @@
 """Paths that workers search for together: all have all edges, and each finds the facts that are at home with it.
 
-A fact `head(u, v)` is at home with the owner of `u`. So a search from `u` is made by one worker, what it finds need not
-travel, and nothing but edges does.
+A fact `head(u, v)` is at home with the owner of `u`. So what one worker finds need not travel, and nothing but edges
+does. All have the same matrix of bits: to close that costs less than to write out the facts it stands for.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Told = Mapping[str, Sequence[Column]]
 class SharedPaths:
     """The paths of one module that begin with values of one worker."""
 
-    def __init__(self, module: Module, workers: int, me: int, collect: Collect) -> None:
+    def __init__(self, module: Module, matrix_nodes: int, workers: int, me: int, collect: Collect) -> None:
         def ours(values: Column) -> NDArray[np.bool_]:
             return np.asarray(owners(values, workers) == me)
 
         self._heads = module.heads
-        self._graph = Graph(module, 0, ours)
+        self._graph = Graph(module, matrix_nodes, ours)
         self._collect = collect
 
     def learn(self, facts: Told) -> None:
