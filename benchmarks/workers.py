@@ -1,6 +1,6 @@
 """What workers cost and save: runs from scratch and small updates, on processes of this machine, without Spark.
 
-python benchmarks/workers.py [NAME ...] [--workers N ...] [--updates N] [--shared FOLDER]
+python benchmarks/workers.py [NAME ...] [--workers N ...] [--updates N] [--modules WHICH] [--shared FOLDER]
 
 Names: el text andersen andersen10 closure. 0 workers are the driver, with as many threads as --threads says.
 Each line is a process of its own: seconds of the first epoch, processor time of the driver and of all workers, the
@@ -50,21 +50,21 @@ def source(name: str, shared: Path) -> tuple[Path, Path]:
     return ROOT / "benchmarks" / "programs" / f"{PROGRAMS[name]}.dl", DATA / name
 
 
-def database(program: sempre.Program, workers: int, threads: int) -> sempre.Database:
+def database(program: sempre.Program, workers: int, threads: int, modules: str) -> sempre.Database:
     if not workers:
-        return sempre.Database(program, modules="off", threads=threads)
-    return sempre.Database(program, modules="off", place="workers", workers=workers, spark=object())
+        return sempre.Database(program, modules=modules, threads=threads)
+    return sempre.Database(program, modules=modules, place="workers", workers=workers, spark=object())
 
 
 def hire(spark: Any, checked: Any, workers: int, driver: Any) -> Any:
     return start.processes(checked, workers, driver.values, driver.limits)
 
 
-def measure(name: str, workers: int, updates: int, threads: int, shared: Path) -> dict[str, Any]:
-    program_file, facts = source(name, shared)
+def measure(name: str, workers: int, options: argparse.Namespace) -> dict[str, Any]:
+    program_file, facts = source(name, options.shared)
     program = sempre.Program.from_file(program_file)
     tables = {relation: table for relation, table in read_inputs(program.checked, facts).items() if len(table)}
-    with patch("sempre.api.options.hire", hire), database(program, workers, threads) as db:
+    with patch("sempre.api.options.hire", hire), database(program, workers, options.threads, options.modules) as db:
         before = resource.getrusage(resource.RUSAGE_SELF)
         began = time.perf_counter()
         report = db.materialise(tables).report
@@ -82,8 +82,8 @@ def measure(name: str, workers: int, updates: int, threads: int, shared: Path) -
         }
         if workers:
             found |= totals(db)
-        if updates:
-            found |= small_updates(db, tables, updates)
+        if options.updates:
+            found |= small_updates(db, tables, options.updates)
     return found
 
 
@@ -148,12 +148,11 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared")
+    parser.add_argument("--modules", default="off")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(
-            json.dumps(measure(options.names[0], options.workers[0], options.updates, options.threads, options.shared))
-        )
+        print(json.dumps(measure(options.names[0], options.workers[0], options)))
         return
     for name in options.names:
         for workers in options.workers:
@@ -168,6 +167,7 @@ def main() -> None:
                 str(options.shared),
             ]
             command += ["--updates", str(options.updates), "--threads", str(options.threads)]
+            command += ["--modules", options.modules]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
             print(line(json.loads(done.stdout.splitlines()[-1])), flush=True)
 

@@ -45,7 +45,7 @@ from sempre.maintain.strategy import (
     refuse_recomputation,
 )
 from sempre.modules.spec import Module
-from sempre.places import EpochSizes, Places, PlaceTooSmall, take
+from sempre.places import EpochSizes, Places, PlaceTooSmall
 from sempre.plan.backend import CLUSTER, DRIVER, WORKERS, Backend, Rows, Version
 from sempre.plan.faults import limit_errors
 from sempre.plan.ops import Neighbors, relations_of
@@ -447,7 +447,7 @@ class Engine:
                 assert decision.followed
                 epoch.notes.append(f"{shown(stratum.relations)} not followed in the driver: {reason}")
                 options = replace(options, follows=None)
-        take(epoch, work, outcome)
+        places.take(epoch, work, outcome)
         return decision, outcome
 
     def _run(self, work: Work, stratum: Stratum, before: Snapshot, decision: Decision) -> Outcome:

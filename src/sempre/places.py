@@ -236,15 +236,23 @@ class Places:
             changes={name: bring_change(name, epoch.changes[name], place) for name in below if name in epoch.changes},
         )
 
+    def take(self, epoch: Work, work: Work, outcome: Outcome) -> None:
+        """What a stratum came to; indexes that it asked for are kept for the strata and the epochs to come."""
+        for mine, theirs in ((epoch.old, work.old), (epoch.new, work.new)):
+            for name, version in theirs.items():
+                if name in mine and mine[name].place == version.place:
+                    mine[name] = version
+                elif name in mine:
+                    self._keep_brought(name, mine[name], version)
+        epoch.new.update(outcome.versions)
+        epoch.changes.update({name: change for name, change in outcome.changes.items() if change})
 
-def take(epoch: Work, work: Work, outcome: Outcome) -> None:
-    """What a stratum came to; indexes that it asked for are kept for the strata to come."""
-    for mine, theirs in ((epoch.old, work.old), (epoch.new, work.new)):
-        for name, version in theirs.items():
-            if name in mine and mine[name].place == version.place:
-                mine[name] = version
-    epoch.new.update(outcome.versions)
-    epoch.changes.update({name: change for name, change in outcome.changes.items() if change})
+    def _keep_brought(self, relation: str, version: Version, indexed: Version) -> None:
+        """What was brought of a version has been indexed."""
+        pairs = self._brought.get((relation, indexed.place), ())
+        if pairs:
+            kept = tuple((given, indexed if given is version else brought) for given, brought in pairs)
+            self._brought[relation, indexed.place] = kept
 
 
 class EpochSizes:

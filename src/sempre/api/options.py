@@ -153,8 +153,8 @@ def check_active(strategy: str, place: str, cycles: int | None) -> None:
 def usable_modules(options: Options, is_active: bool) -> ModuleChoice:
     """The modules that serve.
 
-    Active rules read the database of the cycle before: nothing is closed at once there. Workers and DataFrames have
-    rounds, or tasks that close whole strata; only neighbors are found by sorting there too.
+    Active rules read the database of the cycle before: nothing is closed at once there. DataFrames have rounds, or
+    tasks that close whole strata; only neighbors are found by sorting there too.
     """
     wanted = chosen_modules(options.modules)
     if wanted.own:
@@ -170,7 +170,7 @@ def usable_modules(options: Options, is_active: bool) -> ModuleChoice:
             raise StateError(f"strategy `{options.strategy}` has no modules, and {who} was given", hint=hint)
     if is_active:
         return wanted.of_kinds(())
-    return wanted.of_kinds(("seq",)) if options.place in ("workers", "cluster") else wanted
+    return wanted.of_kinds(("seq",)) if options.place == "cluster" else wanted
 
 
 def cluster_of(checked: CheckedProgram, spark: Any, place: str, driver: LocalBackend) -> SparkBackend | None:

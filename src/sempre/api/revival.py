@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from sempre.engine import Engine, standing_work
-from sempre.places import take
 from sempre.plan.backend import WORKERS, Version
 from sempre.plan.faults import limit_errors
-from sempre.workers.workers_backend import RemoteVersion, WorkersBackend
+from sempre.workers.handles import RemoteVersion
+from sempre.workers.workers_backend import WorkersBackend
 
 
 def revive(engine: Engine, workers: WorkersBackend) -> None:
@@ -41,7 +41,7 @@ def revive(engine: Engine, workers: WorkersBackend) -> None:
         with limit_errors(engine.program, (*stratum.nonrecursive, *stratum.recursive)):
             outcome = engine.strategy_of(stratum, WORKERS).bootstrap(work, stratum)
         memories[stratum.index] = outcome.memory
-        take(epoch, work, outcome)
+        places.take(epoch, work, outcome)
     for old, found in ((lost.versions, epoch.new), (lost.explicit, explicit)):
         for name, version in old.items():
             if version.place == WORKERS:

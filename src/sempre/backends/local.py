@@ -453,6 +453,9 @@ class LocalBackend:
         """Modules work in this process."""
         return self
 
+    def for_paths(self) -> None:
+        """None: `for_modules` is what there is."""
+
     def columns(self, rows: RowSet) -> list[Column]:
         return rows.columns()
 

@@ -25,7 +25,7 @@ def check(options: argparse.Namespace) -> int:
     elif options.show == "distribution":
         from sempre.explain.distribution import distribution
 
-        print(distribution(parts.program), end="")
+        print(distribution(parts.program, parts.modules), end="")
     elif options.show:
         from sempre.rewrites.checked_text import program_text
 

@@ -5,11 +5,15 @@ The text follows the stages that `workers/flow.py` makes of a plan, for relation
 
 from __future__ import annotations
 
-from sempre.analysis.model import CheckedProgram, NormalRule, Var
+from collections.abc import Mapping, Sequence
+
+from sempre.analysis.model import CheckedProgram, NormalRule, Stratum, Var
 from sempre.explain.plan_text import NoStatistics
 from sempre.kernel.values import Values
 from sempre.limits import DEFAULTS
+from sempre.maintain.decide import why_not_shared
 from sempre.maintain.planning import pivots
+from sempre.modules.spec import Module
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import Pivot, Plan, decided_plan
 from sempre.plan.planner import plan_rule
@@ -20,8 +24,10 @@ from sempre.workers.mesh import Mesh
 from sempre.workers.placing import home_column
 
 
-def distribution(program: CheckedProgram) -> str:
-    """The homes of all relations, then every plan, as it would be made before any data is known."""
+def distribution(program: CheckedProgram, modules: Mapping[int, Sequence[Module]] | None = None) -> str:
+    """The homes of all relations, then the modules of every stratum, by its number, and every plan, as it would be made
+    before any data is known.
+    """
     program = close_equivalences(program)
     orders = Orders()
     for name, relation in program.relations.items():
@@ -29,6 +35,7 @@ def distribution(program: CheckedProgram) -> str:
     recursive = {name for stratum in program.strata if stratum.recursive for name in stratum.relations}
     lines = [_home_line(program, name, recursive) for name in program.relations]
     for stratum in program.strata:
+        lines += _module_lines(stratum, (modules or {}).get(stratum.index, ()))
         jobs: list[tuple[NormalRule, Pivot | None]] = [(rule, None) for rule in stratum.nonrecursive]
         jobs += [(rule, pivot) for rule in stratum.recursive for pivot in pivots(rule, stratum.relations)]
         for rule, pivot in jobs:
@@ -45,6 +52,17 @@ def _home_line(program: CheckedProgram, name: str, recursive: set[str]) -> str:
         return f"{name}: at one worker"
     home = f"{name}: each row at the owner of its {relation.columns[column]}"
     return home if name in recursive else f"{home}; at every worker up to {DEFAULTS.everywhere_rows:,} rows"
+
+
+def _module_lines(stratum: Stratum, modules: Sequence[Module]) -> list[str]:
+    if not modules:
+        return []
+    if any(module.order is not None for module in modules):
+        return [f"{modules[0]}: rows travel to the owners of their groups, and are sorted there"]
+    why = why_not_shared(stratum, modules, lambda module: 0, DEFAULTS)
+    if why:
+        return [why]
+    return [f"{modules[0]}: its edges go to all workers, and each finds what begins with the values it owns"]
 
 
 class _Nobody(Channel):

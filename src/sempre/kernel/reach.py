@@ -45,6 +45,8 @@ Block: TypeAlias = tuple[Nodes, Nodes, Nodes]
 Blocks: TypeAlias = Iterator[Block]
 Bits: TypeAlias = NDArray[np.uint64]
 Trust: TypeAlias = Callable[[Edges], Edges]
+# Which of some nodes are ours: pairs that begin with others are found by somebody else, who has the same edges.
+Ours: TypeAlias = Callable[[Nodes], Mask]
 
 WORD = 64
 NONE: Edges = np.empty(0, np.int64)
@@ -93,9 +95,10 @@ class Reach(Protocol):
 
 
 class Matrix:
-    """One row of bits per node: the nodes that it reaches."""
+    """One row of bits per node: the nodes that it reaches. With `ours` it has all rows, and tells of those alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, ours: Ours | None = None) -> None:
+        self._ours = ours
         self._n = 0
         self._rows: Bits = np.zeros((0, 0), np.uint64)
         self._edges: Edges = np.empty(0, np.int64)
@@ -127,7 +130,7 @@ class Matrix:
                 self._rows[sources] |= gain
         else:
             self._close(self._rows, touched, self._edges)
-        return _pairs(touched, self._rows[touched] & ~before)
+        return self._told(touched, self._rows[touched] & ~before)
 
     def remove(self, edges: Edges, trusted: Trust | None, also: Edges = NONE) -> Pairs:
         crossed = np.union1d(edges, also)
@@ -141,7 +144,13 @@ class Matrix:
         if trusted is not None:
             kept &= before
             kept = self._proved(touched, kept, trusted)
-        return _pairs(touched, before & ~kept)
+        return self._told(touched, before & ~kept)
+
+    def _told(self, nodes: Nodes, rows: Bits) -> Pairs:
+        if self._ours is None:
+            return _pairs(nodes, rows)
+        mine = self._ours(nodes)
+        return _pairs(nodes[mine], rows[mine])
 
     def _proved(self, nodes: Nodes, wanted: Bits, trusted: Trust) -> Bits:
         """The wanted pairs of these nodes that a path of trusted edges connects.
@@ -365,11 +374,15 @@ def _united(edges: Edges, more: Edges) -> Edges:
 
 
 class Search:
-    """No more than the edges: what is reachable is searched for. For graphs with too many nodes for a matrix."""
+    """No more than the edges: what is reachable is searched for. For graphs with too many nodes for a matrix.
 
-    def __init__(self, edges: Edges | None = None) -> None:
+    With `ours` only pairs that begin with such nodes are found, and asked about.
+    """
+
+    def __init__(self, edges: Edges | None = None, ours: Ours | None = None) -> None:
         """`edges`, if some are there already, are sorted."""
         self._n = 0
+        self._ours = ours
         self._edges = np.empty(0, np.int64) if edges is None else edges
         self._turned: Edges | None = None
 
@@ -383,6 +396,10 @@ class Search:
     def grow(self, nodes: int) -> None:
         self._n = max(self._n, nodes)
 
+    def _first(self, nodes: Nodes) -> Nodes:
+        """Those of some nodes that pairs may begin with."""
+        return nodes if self._ours is None else nodes[self._ours(nodes)]
+
     def add(self, edges: Edges) -> Pairs:
         self._edges = _united(self._edges, edges)
         if self._turned is not None:
@@ -391,7 +408,7 @@ class Search:
         if edges.size <= FEW_EDGES:
             # Every new pair leads to the tail of a new edge and on from its head.
             return Pairs(None, self._crossing(self._edges, self._backward, tails, heads))
-        return Pairs(None, self._reach(self._edges, self._reaching(tails)))
+        return Pairs(None, self._reach(self._edges, self._first(self._reaching(tails))))
 
     def remove(self, edges: Edges, trusted: Trust | None, also: Edges = NONE) -> Pairs:
         crossed = np.union1d(edges, also)
@@ -399,7 +416,7 @@ class Search:
             concerned = self._concerned(crossed)
             self._remove(edges)
             return Pairs(None, self._lost_between(concerned, trusted))
-        sources = self._reaching(ends(crossed)[0])
+        sources = self._first(self._reaching(ends(crossed)[0]))
         before = self._edges
         self._remove(edges)
         kept = self._edges if trusted is None else self._trusted_from(sources, trusted)
@@ -415,7 +432,7 @@ class Search:
         forward, backward = self._edges, self._backward
         return [
             (
-                np.flatnonzero(reachable(self._n, backward, np.array([tail]))),
+                self._first(np.flatnonzero(reachable(self._n, backward, np.array([tail])))),
                 np.flatnonzero(reachable(self._n, forward, np.array([head]))),
             )
             for tail, head in zip(*(nodes.tolist() for nodes in ends(crossed)), strict=True)
@@ -516,7 +533,7 @@ class Search:
     def _crossing(self, edges: Edges, backward: Edges, tails: Nodes, heads: Nodes) -> Blocks:
         """What leads to a tail, with what its head leads to; a pair may come more than once."""
         for tail, head in zip(tails.tolist(), heads.tolist(), strict=True):
-            sources = np.flatnonzero(reachable(self._n, backward, np.array([tail])))
+            sources = self._first(np.flatnonzero(reachable(self._n, backward, np.array([tail]))))
             targets = np.flatnonzero(reachable(self._n, edges, np.array([head])))
             yield sources, np.full(sources.size, targets.size), np.tile(targets, sources.size)
 
@@ -564,9 +581,10 @@ def _joined(blocks: Blocks) -> Edges:
 
 
 class Components:
-    """One label per node: its connected component, -1 for nodes that no edge touches."""
+    """One label per node: its connected component, -1 for nodes that no edge touches. `ours` is as for `Search`."""
 
-    def __init__(self) -> None:
+    def __init__(self, ours: Ours | None = None) -> None:
+        self._ours = ours
         self._labels: Nodes = np.empty(0, np.int64)
         self._edges: Edges = np.empty(0, np.int64)
 
@@ -589,7 +607,7 @@ class Components:
         touched = np.zeros(before.size, np.bool_)
         touched[after[ours]] = True
         members = np.flatnonzero((after >= 0) & touched[after])
-        return _between(members, after[members], before[members])
+        return _between(members, after[members], before[members], self._ours)
 
     def remove(self, edges: Edges, trusted: Trust | None, also: Edges = NONE) -> Pairs:
         before = self._labels
@@ -602,7 +620,7 @@ class Components:
         inside = edges_of(members[at], heads)
         self._labels = self._relabeled(members, inside)
         kept = self._labels if trusted is None else self._relabeled(members, trusted(inside))
-        return _between(members, before[members], kept[members])
+        return _between(members, before[members], kept[members], self._ours)
 
     def holds(self, tails: Nodes, heads: Nodes) -> Mask:
         label = self._labels[tails]
@@ -618,8 +636,11 @@ class Components:
         return after
 
 
-def _between(members: Nodes, whole: Nodes, part: Nodes) -> Pairs:
-    """The pairs of members in one whole but not in one part; with part -1, the pair of a node with itself too."""
+def _between(members: Nodes, whole: Nodes, part: Nodes, ours: Ours | None) -> Pairs:
+    """The pairs of members in one whole but not in one part; with part -1, the pair of a node with itself too.
+
+    With `ours`, the pairs that begin with such members.
+    """
     # Sorted by whole, then by part: a member's partners are the stretch of its whole without that of its part.
     order = np.lexsort((members, part, whole))
     members, whole, part = members[order], whole[order], part[order]
@@ -631,6 +652,8 @@ def _between(members: Nodes, whole: Nodes, part: Nodes) -> Pairs:
     skips, skipped = _stretches(inner | (part < 0))
     skipped = np.where(part < 0, 0, skipped)
     wanted = counts - skipped
+    if ours is not None:
+        wanted[~ours(members)] = 0
     return Pairs(int(wanted.sum()), _partners(members, begins, wanted, skips, skipped))
 
 

@@ -46,7 +46,7 @@ class WatchedExchange(Exchange):
         answer = super().add(front, present)
         if self.modules:
             backend = self._backend
-            able = backend.for_modules()
+            able = backend.for_modules() or backend.for_paths()
             assert able is not None
             after = {name: able.standing(present(name)) for name in self._stratum.relations}
             for name, rows in answer.items():

@@ -447,6 +447,23 @@ def paying_modules(
     return tuple(paying), "; ".join(reasons)
 
 
+def why_not_shared(stratum: Stratum, modules: Sequence[Module], edges: Callable[[Module], int], limits: Limits) -> str:
+    """Why modules cannot work where several processes share the sources of paths; empty if they can.
+
+    Each process has all edges, and searches from its own values. Which facts are certain while others are in doubt no
+    process knows by itself, so nothing else may take part in the recursion.
+    """
+    named = f"{' and '.join(map(str, modules))} {'is' if len(modules) == 1 else 'are'}"
+    if any(module.own is not None for module in modules):
+        return f"{named} left out: workers search for paths, and know no other modules"
+    if len(modules) > 1 or not closes_alone(stratum, modules):
+        return f"{named} left out: on workers one module must do all the recursion of a stratum"
+    found = edges(modules[0])
+    if found > limits.copied_rows:
+        return f"{named} left out: {found:,} edges are too many to copy to every worker"
+    return ""
+
+
 def _does_not_pay(module: Module, size: ModuleSize, limits: Limits) -> str:
     """Why a module does not pay; empty if it does."""
     if module.kind == "tc":

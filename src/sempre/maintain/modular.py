@@ -23,13 +23,12 @@ import numpy as np
 
 from sempre.analysis.model import NormalRule, Stratum
 from sempre.data import dataclass
-from sempre.maintain.decide import ModuleSize, paying_modules
+from sempre.maintain.decide import ModuleSize, paying_modules, why_not_shared
 from sempre.maintain.memory import Checks, UnstoredMemory
 from sempre.maintain.strategy import Change, Work, nonempty
-from sempre.modules.closing import Closing, ModuleMemory
-from sempre.modules.graph import Column, Facts, Trust
+from sempre.modules.closing import Closing, ModuleMemory, TrustedRows
 from sempre.modules.spec import Module
-from sempre.plan.backend import ModuleBackend, Rows, Tally, Version, View
+from sempre.plan.backend import Rows, Tally, Version, View
 
 # Those of some facts of a relation that hold, whatever becomes of the rest of the stratum.
 Certain = Callable[[str, Rows], Rows]
@@ -62,9 +61,7 @@ class Exchange:
         self.generic = without(stratum, owned_by(modules)) if modules else stratum
         self._work = work
         self._backend = work.backend
-        self._able = able = work.backend.for_modules()
-        assert able is not None or not modules, "this backend has no modules"
-        self._closings = [Closing(module, able) for module in modules] if able is not None else []
+        self._closings = [Closing(module, work.backend) for module in modules]
         # Relations of modules that may answer with facts that were never there.
         self._loose = {head for module in modules if module.own is not None for head in module.heads}
         self._own = frozenset(stratum.relations)
@@ -199,24 +196,22 @@ class Exchange:
                     rows = self._backend.difference(rows, self._backend.version(front[head]))
                 self._waiting[earlier].setdefault(head, []).append(rows)
 
-    def _trust(self, turn: int, certain: Certain) -> Trust | None:
+    def _trust(self, turn: int, certain: Certain) -> TrustedRows | None:
         """Says which facts a module may rest on while others are in doubt; None when it may rest on all.
 
         A module asks about the facts that it meets, so that nothing is looked at that the change does not concern.
         """
         if self._certain:
             return None
-        closing, work, backend = self._closings[turn], self._work, self._able
-        assert backend is not None
+        closing, work, backend = self._closings[turn], self._work, self._backend
 
-        def trusted(letter: str, facts: Sequence[Column]) -> Facts:
-            rows = backend.collect(letter, (facts,), facts[0].size)
+        def trusted(letter: str, rows: Rows) -> Rows:
             rows = backend.intersection(rows, closing.backbone.get(letter, work.old[letter]))
             if letter in self._own:
                 rows = certain(letter, rows)
             elif letter in work.changes:
                 rows = backend.difference(rows, self._gone_below(letter))
-            return tuple(backend.columns(rows))
+            return rows
 
         return trusted
 
@@ -270,13 +265,22 @@ def worthwhile(
     work: Work, stratum: Stratum, modules: Sequence[Module], start: Mapping[str, Version]
 ) -> tuple[tuple[Module, ...], str]:
     """The modules that are expected to pay, given the first facts of the stratum, and why others are left out."""
-    able = work.backend.for_modules()
-    if able is None or not modules:
+    able, backend = work.backend.for_modules(), work.backend
+    if not modules or (able is None and backend.for_paths() is None):
         return (), ""
-    return paying_modules(stratum, modules, lambda module: _size_of(work, able, module, start), work.backend.limits)
+    if able is None:
+        why = why_not_shared(stratum, modules, lambda module: _edges_of(work, module, start), backend.limits)
+        if why:
+            return (), why
+    return paying_modules(stratum, modules, lambda module: _size_of(work, module, start), backend.limits)
 
 
-def _size_of(work: Work, backend: ModuleBackend, module: Module, start: Mapping[str, Version]) -> ModuleSize | None:
+def _edges_of(work: Work, module: Module, start: Mapping[str, Version]) -> int:
+    """How many facts a module hears of at first."""
+    return sum(len(found) for name in module.letters if (found := start.get(name, work.new.get(name))) is not None)
+
+
+def _size_of(work: Work, module: Module, start: Mapping[str, Version]) -> ModuleSize | None:
     """What a module would start from, as far as it is known."""
     if module.kind == "tc":
         (head,) = module.heads
@@ -290,17 +294,15 @@ def _size_of(work: Work, backend: ModuleBackend, module: Module, start: Mapping[
         for letter in module.letters
         if letter in start or letter in work.new
     }
-    limits, statistics = backend.limits, backend.statistics(versions)
+    limits, statistics = work.backend.limits, work.backend.statistics(versions)
     values = max((statistics.distinct(letter, column) for letter in versions for column in (0, 1)), default=0)
     sources = max((statistics.distinct(head, 0) for head in module.heads if head in versions), default=0)
     if values * module.paths.states > limits.matrix_nodes:
         # The estimate may be several times too large, and without the module dense edges are what is worst.
-        values = _counted_values(backend, versions.values())
+        values = _counted_values(versions.values())
     return ModuleSize(sum(map(len, versions.values())), values, sources)
 
 
-def _counted_values(backend: ModuleBackend, versions: Iterable[Version]) -> int:
+def _counted_values(versions: Iterable[Version]) -> int:
     """How many values the relations have, counted."""
-    return max(
-        (np.unique(column).size for version in versions for column in backend.columns(version.rows())), default=0
-    )
+    return max((np.unique(column).size for version in versions for column in version.rows().columns()), default=0)

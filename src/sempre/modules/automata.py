@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sempre.data import dataclass
-from sempre.modules.spec import Automaton
+from sempre.plan.ops import Automaton
 
 Word = tuple[str, ...]
 # A chain program with more states than this is cheaper to evaluate rule by rule.

@@ -12,15 +12,17 @@ it is smaller than the paper's, and exact where all facts from outside are trust
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sempre.data import dataclass
-from sempre.modules.graph import FactBlocks, Facts, Graph, Reasoning, Trust
+from sempre.modules.graph import Column, FactBlocks, Facts, Graph, Reasoning
 from sempre.modules.own import OwnGraph
 from sempre.modules.spec import Module
-from sempre.plan.backend import ModuleBackend, Rows, Version, View
+from sempre.plan.backend import Backend, ModuleBackend, Paths, Rows, Version, View
 
 Told = Mapping[str, Rows]
+# Those of some facts of a letter that need no proof.
+TrustedRows = Callable[[str, Rows], Rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +30,17 @@ class ModuleMemory:
     """What a module remembers between epochs: its backbone, and the graph, if that is still the one of `stamp`."""
 
     backbone: Mapping[str, Version]
-    graph: Reasoning
+    graph: Paths
     stamp: object
 
 
 class Closing:
     """A module during one epoch."""
 
-    def __init__(self, module: Module, backend: ModuleBackend) -> None:
+    def __init__(self, module: Module, backend: Backend) -> None:
         self.module = module
         self._backend = backend
-        most = backend.limits.matrix_nodes
-        self.graph: Reasoning = Graph(module, most) if module.own is None else OwnGraph(module)
+        self.graph = paths_of(module, backend)
         self.backbone: dict[str, Version] = {head: backend.empty(head) for head in module.heads}
         self.letters = module.letters
         # Whether overdeletion may have gone further than what is left proves.
@@ -54,7 +55,7 @@ class Closing:
             self.graph.stamp = None
             return
         standing = {**others, **self.backbone}
-        self.graph.add({letter: self._facts(version.rows()) for letter, version in standing.items()})
+        self.graph.learn({letter: version.rows() for letter, version in standing.items()})
 
     def kept(self) -> ModuleMemory:
         """What the next epoch starts from."""
@@ -64,23 +65,22 @@ class Closing:
     def add(self, told: Told, present: Callable[[str], View]) -> dict[str, Rows]:
         """The facts of heads that come with these, themselves included. `present` has those that are there."""
         backend = self._backend
-        news: dict[str, Facts] = {}
+        news: dict[str, Rows] = {}
         answer: dict[str, list[Rows]] = {}
         for letter, rows in told.items():
             if letter in self.backbone:
-                derived = self.graph.holds(letter, self._facts(rows))
-                if derived.any():
-                    answer[letter] = [backend.chosen(rows, derived)]
-                    rows = backend.chosen(rows, ~derived)
+                derived, rows = self.graph.parted(letter, rows)
+                if len(derived):
+                    answer[letter] = [derived]
                 self.backbone[letter] = self.backbone[letter].adding(rows)
-            news[letter] = self._facts(rows)
-        for head, rows in self._collected(self.graph.add(news)).items():
+            news[letter] = rows
+        for head, rows in self.graph.add(news).items():
             fresh = rows if self.graph.is_exact(head) else backend.difference(rows, present(head))
             answer.setdefault(head, []).append(fresh)
         return {head: backend.union(parts) for head, parts in answer.items()}
 
     def delete(
-        self, told: Told, trusted: Trust | None, holds: Callable[[str, Rows], tuple[Rows, Rows]]
+        self, told: Told, trusted: TrustedRows | None, holds: Callable[[str, Rows], tuple[Rows, Rows]]
     ) -> dict[str, Rows]:
         """The facts of heads that may be gone with these; those that no path gives are among them.
 
@@ -93,7 +93,7 @@ class Closing:
         while told:
             given, derived = self._forget(told)
             told = {}
-            for head, rows in self._collected(self.graph.remove(given, trusted, derived)).items():
+            for head, rows in self.graph.remove(given, trusted, derived).items():
                 safe, lost = holds(head, rows)
                 if len(safe):
                     self._entrust(head, safe)
@@ -112,23 +112,22 @@ class Closing:
         found = {}
         for head in self.module.heads:
             if len(dead[head]):
-                rows = dead[head].rows()
-                found[head] = self._backend.chosen(rows, self.graph.holds(head, self._facts(rows)))
+                found[head] = self.graph.parted(head, dead[head].rows())[0]
         return {head: rows for head, rows in found.items() if len(rows)}
 
-    def _forget(self, told: Told) -> tuple[dict[str, Facts], dict[str, Facts]]:
+    def _forget(self, told: Told) -> tuple[dict[str, Rows], dict[str, Rows]]:
         """Take facts out of the backbone; those that were not in it were derived."""
-        given: dict[str, Facts] = {}
-        derived: dict[str, Facts] = {}
+        given: dict[str, Rows] = {}
+        derived: dict[str, Rows] = {}
         for letter, rows in told.items():
             if letter in self.backbone:
                 backbone = self.backbone[letter]
                 rest = self._backend.difference(rows, backbone)
                 if len(rest):
-                    derived[letter] = self._facts(rest)
+                    derived[letter] = rest
                 rows = self._backend.intersection(rows, backbone)
                 self.backbone[letter] = backbone.removing(rows)
-            given[letter] = self._facts(rows)
+            given[letter] = rows
         return given, derived
 
     def _entrust(self, head: str, rows: Rows) -> None:
@@ -136,7 +135,52 @@ class Closing:
         self._doubtful = True
         fresh = self._backend.difference(rows, self.backbone[head])
         self.backbone[head] = self.backbone[head].adding(fresh)
-        self.graph.add({head: self._facts(fresh)})
+        self.graph.learn({head: fresh})
+
+
+def paths_of(module: Module, backend: Backend) -> Paths:
+    """The algorithm of a module, which knows nothing yet: over this process's columns, or where the rows are."""
+    able, shared = backend.for_modules(), backend.for_paths()
+    if able is not None:
+        return ColumnPaths(module, able)
+    assert shared is not None, "this backend has no modules"
+    return shared.paths(module.heads, module.paths)
+
+
+class ColumnPaths:
+    """A `Graph`, or what a user has written, which work on columns, as one that works on rows."""
+
+    def __init__(self, module: Module, backend: ModuleBackend) -> None:
+        self._backend = backend
+        self._graph: Reasoning = Graph(module, backend.limits.matrix_nodes) if module.own is None else OwnGraph(module)
+        self.stamp: object = None
+
+    def is_exact(self, head: str) -> bool:
+        return self._graph.is_exact(head)
+
+    def learn(self, facts: Told) -> None:
+        self._graph.add(self._columns(facts))
+
+    def add(self, facts: Told) -> dict[str, Rows]:
+        return self._collected(self._graph.add(self._columns(facts)))
+
+    def remove(self, facts: Told, trusted: TrustedRows | None, also: Told) -> dict[str, Rows]:
+        def known(letter: str, columns: Sequence[Column]) -> Facts:
+            assert trusted is not None
+            return self._facts(trusted(letter, self._backend.collect(letter, (columns,), columns[0].size)))
+
+        return self._collected(
+            self._graph.remove(self._columns(facts), None if trusted is None else known, self._columns(also))
+        )
+
+    def parted(self, head: str, rows: Rows) -> tuple[Rows, Rows]:
+        derived = self._graph.holds(head, self._facts(rows))
+        if not derived.any():  # as for most
+            return self._backend.empty(head).rows(), rows
+        return self._backend.chosen(rows, derived), self._backend.chosen(rows, ~derived)
+
+    def _columns(self, facts: Told) -> dict[str, Facts]:
+        return {letter: self._facts(rows) for letter, rows in facts.items()}
 
     def _facts(self, rows: Rows) -> Facts:
         return tuple(self._backend.columns(rows))

@@ -18,7 +18,8 @@ from sempre.kernel.capacity import check_nodes
 from sempre.kernel.graphs import HEAD_BITS, HEAD_MASK, Edges, Mask, Nodes, edges_of, ends, reversed_edges
 from sempre.kernel.join import distinct
 from sempre.kernel.reach import Components, Matrix, Pairs, Reach, Search
-from sempre.modules.spec import Automaton, Module, closure
+from sempre.modules.spec import Module, closure
+from sempre.plan.ops import Automaton
 
 Column: TypeAlias = NDArray[np.int64]
 Facts: TypeAlias = tuple[Column, ...]
@@ -40,8 +41,6 @@ class FactBlocks:
 class Reasoning(Protocol):
     """What a module at work asks of its algorithm: a `Graph`, or what a user has written."""
 
-    stamp: object
-
     def is_exact(self, head: str) -> bool: ...
 
     def add(self, facts: Mapping[str, Facts]) -> dict[str, FactBlocks]: ...
@@ -54,19 +53,25 @@ class Reasoning(Protocol):
 
 
 class Graph:
-    """The edges of one module and what they connect; a matrix has at most `matrix_nodes`."""
+    """The edges of one module and what they connect; a matrix has at most `matrix_nodes`.
 
-    def __init__(self, module: Module, matrix_nodes: int) -> None:
+    With `ours`, which says of values whether they are ours, it is one of several graphs that have the same edges: it
+    finds, and is asked about, facts whose first value is ours.
+    """
+
+    def __init__(self, module: Module, matrix_nodes: int, ours: Callable[[Column], Mask] | None = None) -> None:
         self._matrix_nodes = matrix_nodes
         self._paths = module.paths or closure(module.heads[0])
         self._undirected = module.paths is None
-        self._reach: Reach = Components() if self._undirected else Matrix()
+        self._ours = None if ours is None else partial(self._are_ours, ours)
+        self._reach: Reach = Components(self._ours) if self._undirected else Matrix(self._ours)
         self._numbers = _Numbers()
-        # Which epoch this is the graph of; None while one is under way.
-        self.stamp: object = None
         between = [(tail, head) for tail, _, head in self._paths.steps]
         # Where two relations can be the same step, an edge stays until the last fact behind it goes.
         self._behind = _Counts() if len(set(between)) < len(between) else None
+
+    def _are_ours(self, ours: Callable[[Column], Mask], nodes: Nodes) -> Mask:
+        return ours(self._numbers.values[nodes // self._paths.states])
 
     def is_exact(self, head: str) -> bool:
         """Whether `add` and `remove` find no fact of a head that was true before, or is true after."""
@@ -79,7 +84,7 @@ class Graph:
             edges = self._behind.add(edges)
         size = len(self._numbers) * self._paths.states
         if isinstance(self._reach, Matrix) and size > self._matrix_nodes:
-            self._reach = Search(self._reach.edges)
+            self._reach = Search(self._reach.edges, self._ours)
         self._reach.grow(size)
         return self._facts(self._reach.add(edges)) if edges.size else {}
 

@@ -23,8 +23,6 @@ class OwnGraph:
         assert module.own is not None
         self._module = module
         self._state = module.own.start()
-        # Which epoch this is the state of; None while one is under way.
-        self.stamp: object = None
 
     def is_exact(self, head: str) -> bool:
         """Nothing is known of a user's answers, so what was there is looked for."""

@@ -18,27 +18,7 @@ from dataclasses import field
 
 from sempre.data import dataclass
 from sempre.modules.protocol import RuleModule
-from sempre.plan.ops import Neighbors
-
-
-@dataclass(frozen=True, slots=True)
-class Automaton:
-    """Which words over relation names make a path a fact.
-
-    `steps` has (state, relation, next state). A fact `head(u, v)` holds when some nonempty path leads from `u` to `v`
-    whose relations lead from `starts[head]` to a state of `finals[head]`: the empty path never counts, so a start may
-    also be final.
-    """
-
-    states: int
-    steps: tuple[tuple[int, str, int], ...]
-    starts: Mapping[str, int]
-    finals: Mapping[str, frozenset[int]]
-
-    @property
-    def letters(self) -> tuple[str, ...]:
-        """The relations that paths are made of, each once, in the order of the steps."""
-        return tuple(dict.fromkeys(letter for _, letter, _ in self.steps))
+from sempre.plan.ops import Automaton, Neighbors
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ type checker takes on trust, and what it trusts is this rule: **what a backend m
 other**, and what was made for one relation is used for that relation. Rows move between backends by `receive` alone.
 
 **Capabilities.** What every strategy needs is in `Algebra`. What modules need as well is in `ModuleAlgebra`, and
-`for_modules` gives it where there is one. What the cycles of active rules need as well is in `CycleAlgebra`.
+`for_modules` gives it where there is one; or in `PathAlgebra`, where rows are elsewhere and are searched there. What
+the cycles of active rules need as well is in `CycleAlgebra`.
 
 **Misuse.** Each method says what it takes for granted. Nothing of that is checked when it runs: the answer is then
 wrong, sooner or later, and no error says so. `Database.verify` and the property tests find such mistakes.
@@ -23,7 +24,7 @@ Reference: [DD], whose traces document their contracts in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 
 from sempre.analysis.model import Relation
 from sempre.limits import Limits
-from sempre.plan.ops import Neighbors, Order, Plan, Read
+from sempre.plan.ops import Automaton, Neighbors, Order, Plan, Read
 from sempre.plan.planner import Statistics
 
 # Where rows can be: in this process, in workers' processes, or in files that Spark reads.
@@ -47,6 +48,8 @@ VersionT = TypeVar("VersionT")
 VersionT_contra = TypeVar("VersionT_contra", contravariant=True)
 ViewT = TypeVar("ViewT")
 ViewT_co = TypeVar("ViewT_co", covariant=True)
+ViewT_contra = TypeVar("ViewT_contra", contravariant=True)
+VersionT_co = TypeVar("VersionT_co", covariant=True)
 CountedT = TypeVar("CountedT")
 CountedT_co = TypeVar("CountedT_co", covariant=True)
 CountedT_contra = TypeVar("CountedT_contra", contravariant=True)
@@ -362,6 +365,42 @@ class ChainOf(Protocol[RowsT, VersionT, ViewT_co, CountedT_contra]):
         ...
 
 
+class PathsOf(Protocol[RowsT]):
+    """What follows from the facts that a module was told, changed in place.
+
+    `stamp` says which epoch this belongs to; None while one is under way. Misuse: after an epoch that failed it may be
+    anything, and is to be thrown away.
+    """
+
+    stamp: object
+
+    def is_exact(self, head: str) -> bool:
+        """Whether `add` and `remove` find no fact of a head that was true before, or is true after."""
+        ...
+
+    def learn(self, facts: Mapping[str, RowsT]) -> None:
+        """Take facts in; what follows from them is known already."""
+        ...
+
+    def add(self, facts: Mapping[str, RowsT]) -> dict[str, RowsT]:
+        """Take facts in; the facts of heads that become true with these."""
+        ...
+
+    def remove(
+        self, facts: Mapping[str, RowsT], trusted: Callable[[str, RowsT], RowsT] | None, also: Mapping[str, RowsT]
+    ) -> dict[str, RowsT]:
+        """Forget facts; the facts of heads that were true over these, and are not true over trusted ones alone.
+
+        `also` are facts of heads that go and were never taken in. `trusted` is None when all that are left are trusted.
+        Misuse: a backend that searches for paths by itself is asked only with None.
+        """
+        ...
+
+    def parted(self, head: str, rows: RowsT) -> tuple[RowsT, RowsT]:
+        """The facts of a head that are true over what was taken in, and those that are not."""
+        ...
+
+
 class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
     """Where plans run: what every strategy needs."""
 
@@ -382,6 +421,10 @@ class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
 
     def for_modules(self) -> ModuleAlgebra[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT] | None:
         """This backend as one that modules can work on; None if they cannot."""
+        ...
+
+    def for_paths(self) -> PathAlgebra[RowsT, VersionT, ViewT] | None:
+        """This backend as one that searches for paths itself, for modules; None if it does not."""
         ...
 
     def watch(self, look: Look | None) -> None:
@@ -651,6 +694,18 @@ class ModuleAlgebra(
         ...
 
 
+class PathAlgebra(Protocol[RowsT, VersionT_co, ViewT_contra]):
+    """What modules need of a backend whose rows are not in this process: it searches for paths by itself."""
+
+    def paths(self, heads: tuple[str, ...], automaton: Automaton | None) -> PathsOf[RowsT]:
+        """No edges yet. Without an automaton the one head is symmetric and transitive."""
+        ...
+
+    def standing(self, view: ViewT_contra) -> VersionT_co:
+        """As for `ModuleAlgebra`."""
+        ...
+
+
 class CycleAlgebra(
     Algebra[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT],
     Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT],
@@ -677,6 +732,7 @@ Tally: TypeAlias = TallyOf[Counted]
 Walk: TypeAlias = WalkOf[Rows, Counted]
 Reranked: TypeAlias = RerankedOf[Rows, Counted]
 Ordering: TypeAlias = OrderingOf[Rows]
+Paths: TypeAlias = PathsOf[Rows]
 Chain: TypeAlias = ChainOf[Rows, Version, View, Counted]
 Views: TypeAlias = Mapping[tuple[str, Read], View | Tally]
 Backend: TypeAlias = Algebra[Rows, Version, View, Counted, Tally, Executable]

@@ -16,6 +16,7 @@ instances, and keeps those for which it holds here and not there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import TypeAlias
@@ -52,6 +53,26 @@ class Neighbors:
     groups: tuple[int, ...]
     column: int
     kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Automaton:
+    """Which words over relation names make a path a fact.
+
+    `steps` has (state, relation, next state). A fact `head(u, v)` holds when some nonempty path leads from `u` to `v`
+    whose relations lead from `starts[head]` to a state of `finals[head]`: the empty path never counts, so a start may
+    also be final.
+    """
+
+    states: int
+    steps: tuple[tuple[int, str, int], ...]
+    starts: Mapping[str, int]
+    finals: Mapping[str, frozenset[int]]
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The relations that paths are made of, each once, in the order of the steps."""
+        return tuple(dict.fromkeys(letter for _, letter, _ in self.steps))
 
 
 class Read(Enum):

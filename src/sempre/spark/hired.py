@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Address = tuple[str, int]
+# Whoever sets one of these does not want rows to go from one process to another as plain text.
+ENCRYPTION = (
+    "spark.authenticate",
+    "spark.network.crypto.enabled",
+    "spark.authenticate.enableSaslEncryption",
+    "spark.ssl.rpc.enabled",
+    "spark.io.encryption.enabled",
+)
 ADDRESS = "worker int, host string, port int"
 
 
@@ -92,14 +100,12 @@ def checked_count(spark: SparkSession, workers: int | None) -> int:
                 hint="Use place `cluster`, or a session with a fixed number of executors.",
             )
         )
-    if (
-        _setting(spark, "spark.authenticate").lower() == "true"
-        or _setting(spark, "spark.network.crypto.enabled") == "true"
-    ):
+    demands = next((name for name in ENCRYPTION if _setting(spark, name).lower() == "true"), None)
+    if demands is not None:
         raise BackendError(
             Diagnostic(
                 "E743",
-                "workers talk to each other without encryption, and this session demands it",
+                f"workers talk to each other without encryption, and this session demands it: {demands}",
                 hint="Use place `cluster`.",
             )
         )

@@ -7,9 +7,12 @@
     placing   which worker has which row
     shards    the part of a version, a view, ... that one worker has
     flow      a plan as stages between which bindings travel
+    findings  what plans find, on its way home
+    paths     modules on workers: each searches from its own values
     worker    what one worker does for each command
     crew      the driver's end: commands to all workers, and what they answer
-    workers_backend   the algebra, on handles to what the workers have
+    handles           what the workers have, as the driver holds it
+    workers_backend   the algebra, on handles
     shared_values     symbols and records as the driver numbers them
     start     workers as threads, as processes of this machine, or in the tasks of a Spark job
 

@@ -44,6 +44,8 @@ class Crew:
         self._lost = ""
         self.copied: frozenset[str] = frozenset()
         self.everywhere_rows = 0
+        self.placed: frozenset[str] = frozenset()
+        self.split_rows = 0
         self._closed = False
         self._lock = threading.RLock()
         self._heart = Heart(channels, "heart of the driver")
@@ -54,6 +56,10 @@ class Crew:
     def copies(self, relation: str, size: int) -> bool:
         """Whether all workers get all rows of a relation of this size."""
         return relation in self.copied and size <= self.everywhere_rows
+
+    def splits(self, relation: str, size: int, looked: int) -> bool:
+        """Whether to look for values that have too many rows: at first, and whenever rows have doubled."""
+        return len(self) > 1 and relation in self.placed and size >= max(self.split_rows, 2 * looked)
 
     def on_stop(self, stop: Callable[[], None]) -> None:
         """What to do when the workers have been sent home."""

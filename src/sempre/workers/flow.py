@@ -49,6 +49,9 @@ Homes: TypeAlias = Mapping[str, "int | None"]
 
 # The versions that all workers have whole.
 Copied: TypeAlias = frozenset[tuple[str, Read]]
+# Versions and columns with values whose rows are split over all workers.
+Lookup: TypeAlias = tuple[str, Read, int]
+Splits: TypeAlias = frozenset[Lookup]
 
 _ORIGIN, _ROW = "#origin", "#row"
 
@@ -61,6 +64,7 @@ class Route:
     worker: int = 0
     everywhere: bool = False
     direct: bool = False  # the value of the variable is the number of a worker
+    split: Lookup | None = None  # bindings with a value whose rows are split go to all workers
 
 
 @dataclass(slots=True)
@@ -96,8 +100,10 @@ class Flow:
         carried: frozenset[str] = frozenset(),
         last: tuple[Route, frozenset[str]] | None = None,
         copied: Copied = frozenset(),
+        splits: Splits = frozenset(),
     ) -> None:
         self._copied = copied
+        self._splits = splits
         self._values = values
         self._homes = homes
         self._mesh = mesh
@@ -145,7 +151,7 @@ class Flow:
         travelling = self._live & self._bound if names is None else frozenset(names)
         self.stages.append(Stage(route, tuple(sorted(travelling | self._carried)), is_distinct=is_distinct))
 
-    def _place(self, arg: Var | Const | None) -> None:
+    def _place(self, arg: Var | Const | None, lookup: Lookup | None = None) -> None:
         """Have the bindings where the value of `arg` places them; without one, at the first worker."""
         if arg is None:
             self._place_at(0)
@@ -154,6 +160,14 @@ class Flow:
         elif self._placed != arg.name:
             self._go(Route(arg.name))
             self._placed = arg.name
+
+    def _is_split(self, step: Probe) -> bool:
+        return (step.relation, step.read, step.order[0]) in self._splits
+
+    def _place_split(self, arg: Var | Const, lookup: Lookup) -> None:
+        """Have the bindings where rows with the value of `arg` are; nothing says where that is afterwards."""
+        self._go(Route(everywhere=True) if isinstance(arg, Const) else Route(arg.name, split=lookup))
+        self._placed = None
 
     def _place_at(self, worker: int) -> None:
         if self._placed != worker:
@@ -164,7 +178,9 @@ class Flow:
         if isinstance(step, Distinct):
             self._gather(step.live & self._bound)
         elif isinstance(step, Absent | Reduce) and not self._is_here(step) and self._single(step) is None:
-            nested = Nested(step, self._values, self._homes, self._mesh, self._limits, self._carried, self._copied)
+            nested = Nested(
+                step, self._values, self._homes, self._mesh, self._limits, self._carried, self._copied, self._splits
+            )
             self.stages.append(Stage(nested=nested))
         else:
             reads = self._reach(step)
@@ -208,12 +224,14 @@ class Flow:
             self._place(None)
             return step.relation, step.read, None
         if step.lookup:
-            self._place(step.lookup[0])
+            place = self._place_split if self._is_split(step) else self._place
+            place(step.lookup[0], (step.relation, step.read, step.order[0]))
             return step.relation, step.read, step.order[0]
         # What is read whole is read where it is: each row at one worker.
         self._go(Route(everywhere=True))
         read = home if is_copied else step.order[0]
-        self._placed = next((var.name for column, var in step.binds if column == read), None)
+        by_value = (var.name for column, var in step.binds if column == read)
+        self._placed = None if self._is_split(step) else next(by_value, None)  # rows of one value may be anywhere
         return step.relation, step.read, None if is_copied else read
 
     def _gather(self, live: frozenset[str]) -> None:
@@ -237,6 +255,8 @@ class Flow:
         outer = {var.name for var in step.literal.shared}
         if isinstance(first.lookup[0], Var) and first.lookup[0].name not in outer:
             return None
+        if any(map(self._is_split, found)):
+            return None  # no worker sees all of what matches
         same = all(p.order[:1] == first.order[:1] and p.lookup[:1] == first.lookup[:1] for p in found)
         return first if same else None
 
@@ -261,7 +281,7 @@ class Flow:
             return
         stage = self.stages[at + 1]
         if stage.is_distinct:
-            self.run([self._all_distinct(found, stage, counted)], views, sink, counted, at + 1)
+            self.run([self._all_distinct(found, stage, counted, views)], views, sink, counted, at + 1)
             return
         more = True
         while more:
@@ -271,18 +291,18 @@ class Flow:
                 if size:
                     rows = stage.nested.apply(rows, views)
             else:
-                size, more, rows = self._travel(rows, stage, more, counted)
+                size, more, rows = self._travel(rows, stage, more, counted, views)
             if size:
                 self.run([rows], views, sink, counted, at + 1)
 
-    def _all_distinct(self, found: Iterator[Bindings], stage: Stage, counted: bool) -> Bindings:
+    def _all_distinct(self, found: Iterator[Bindings], stage: Stage, counted: bool, views: ShardViews) -> Bindings:
         parts: list[Bindings] = []
         more = True
         while more:
             rows, more = _some(found, self._limits.round_rows)
             if rows.size:
                 rows = _distinct(_only(rows, stage.names), {})
-            _, more, rows = self._travel(rows, stage, more, counted)
+            _, more, rows = self._travel(rows, stage, more, counted, views)
             if rows.size:
                 parts.append(rows)
         rows = _concatenated(parts)
@@ -307,7 +327,9 @@ class Flow:
         for rows in source:
             yield from rest(rows, 0)
 
-    def _travel(self, rows: Bindings, stage: Stage, more: bool, counted: bool) -> tuple[int, bool, Bindings]:
+    def _travel(
+        self, rows: Bindings, stage: Stage, more: bool, counted: bool, views: ShardViews
+    ) -> tuple[int, bool, Bindings]:
         """How many bindings went anywhere, whether there are more, and those that came here."""
         assert stage.route is not None
         parts: list[list[Column]] = [[] for _ in range(self._mesh.size)]
@@ -318,7 +340,7 @@ class Flow:
                 columns.append(rows.weights)
             if not columns:  # there is still how many rows there are
                 columns = [np.zeros(rows.size, np.int64)]
-            parts = self._split(rows, columns, stage.route)
+            parts = self._split(rows, columns, stage.route, views)
         gathered = self._mesh.exchange(parts, more)
         if not gathered.parts:
             return gathered.rows, gathered.more, Bindings(0, {}, {}, _NOTHING if counted else None)
@@ -327,20 +349,39 @@ class Flow:
         columns_by_name = dict(zip(stage.names, came, strict=False))
         return gathered.rows, gathered.more, Bindings(int(came[0].size), columns_by_name, {}, weights)
 
-    def _split(self, rows: Bindings, columns: list[Column], route: Route) -> list[list[Column]]:
+    def _split(self, rows: Bindings, columns: list[Column], route: Route, views: ShardViews) -> list[list[Column]]:
         workers = self._mesh.size
         if route.everywhere:
             return [columns] * workers
         if route.var is not None and route.direct:
             return split(columns, rows.columns[route.var], workers)
         if route.var is not None:
-            return split(columns, owners(rows.columns[route.var], workers), workers)
+            values = rows.columns[route.var]
+            if route.split is not None:
+                return _shared(columns, values, _common(views, route.split), workers)
+            return split(columns, owners(values, workers), workers)
         parts = [[column[:0] for column in columns] for _ in range(workers)]
         parts[route.worker] = columns
         return parts
 
 
 _NOTHING = np.empty(0, np.int64)
+
+
+def _common(views: ShardViews, lookup: Lookup) -> Column:
+    relation, read, column = lookup
+    view = views[relation, read]
+    assert isinstance(view, ShardView)
+    return view.common(column)
+
+
+def _shared(columns: list[Column], values: Column, common: Column, workers: int) -> list[list[Column]]:
+    """The bindings for each worker: those of common values for all, others for the owner of theirs."""
+    among = np.isin(values, common)
+    rest = split([column[~among] for column in columns], owners(values[~among], workers), workers)
+    if not among.any():
+        return rest
+    return [[np.concatenate((own, each[among])) for own, each in zip(part, columns, strict=True)] for part in rest]
 
 
 def _only(rows: Bindings, names: Iterable[str]) -> Bindings:
@@ -389,6 +430,7 @@ class Nested:
         limits: Limits,
         carried: frozenset[str],
         copied: Copied,
+        splits: Splits,
     ) -> None:
         self._step = step
         self._values = values
@@ -411,6 +453,7 @@ class Nested:
                 tags,
                 (Route(self._origin, direct=True), self._results()),
                 copied,
+                splits,
             )
 
         self._here = flow(step.steps)

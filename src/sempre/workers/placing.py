@@ -4,6 +4,9 @@ A row has a *home*: the worker that the hash of its value in the home column pic
 and looked for. Rows that plans look up by other columns have a copy for each such column, at the worker that the value
 there picks. So an index is sharded by the first column it is looked up by, and every lookup has one worker to go to.
 A small relation has one copy instead, with all rows at every worker: lookups there are taken wherever one is.
+
+Where a value has more than its share of the rows, the copy that its column places has those rows at all workers, each
+row at the one that the hash of the whole row picks. Lookups of that value go to all workers, and each finds a part.
 """
 
 from __future__ import annotations
@@ -34,6 +37,27 @@ def owners(values: Column, workers: int) -> Workers:
     return ((mixed >> np.uint64(40)) % np.uint64(workers)).astype(np.intp)
 
 
+def placed_by(columns: Sequence[Column], column: int, common: Column, workers: int) -> Workers:
+    """The worker of each row in the copy that a column places; rows of `common` values are split."""
+    at = owners(columns[column], workers)
+    if common.size:
+        among = np.flatnonzero(np.isin(columns[column], common))
+        whole = np.zeros(among.size, np.uint64)
+        for each in columns:
+            whole = (whole ^ each[among].view(np.uint64)) * _MIX
+        at[among] = owners(whole.view(np.int64), workers)
+    return at
+
+
+def counted_values(values: Column, least: int) -> tuple[Column, Column]:
+    """The values that at least so many rows have, and how many have them."""
+    ordered = np.sort(values)
+    starts = np.flatnonzero(np.concatenate((np.ones(1, np.bool_), ordered[1:] != ordered[:-1])))[: ordered.size]
+    sizes = np.diff(starts, append=ordered.size)
+    many = sizes >= least
+    return ordered[starts[many]], sizes[many]
+
+
 def owner(value: int, workers: int) -> int:
     """The worker of one value."""
     return int(owners(np.array([value], np.int64), workers)[0])
@@ -53,8 +77,8 @@ def split(columns: Sequence[Column], at: Workers | None, workers: int) -> list[l
     if at is None or workers == 1:
         nothing = [column[:0] for column in columns]
         return [list(columns), *([nothing] * (workers - 1))]
-    order = np.argsort(at, kind="stable")
-    ends = np.searchsorted(at[order], np.arange(workers), side="right")
+    order = np.argsort(at.astype(np.uint16), kind="stable")  # by their digits, which is quicker
+    ends = np.cumsum(np.bincount(at, minlength=workers))
     sorted_columns = [column.take(order) for column in columns]
     starts = [0, *ends[:-1]]
     return [[column[start:stop] for column in sorted_columns] for start, stop in zip(starts, ends, strict=True)]

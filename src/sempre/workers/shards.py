@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 
+import numpy as np
+
 from sempre.data import dataclass
 from sempre.kernel.trace import Order, RowSet, Trace, TraceView
+from sempre.workers.framing import Column
 from sempre.workers.placing import EVERYWHERE
 
-# Rows of one relation that are at home, brought to where another column places them.
-Bring = Callable[[RowSet, int], RowSet]
+# Rows of one relation that are at home, brought to where a column places them, or picked there from those that all
+# workers have; and the values whose rows are split.
+Bring = Callable[[RowSet, int, Column], RowSet]
+Pick = Callable[[RowSet, int], RowSet]
+NO_VALUES = np.empty(0, np.int64)
 
 
 @dataclass(slots=True)
 class Whole:
     """What a worker that has all rows makes of them where a plan reads other rows beside, which are not everywhere."""
 
-    pick: Bring
+    pick: Pick
     orders: list[Order]
     _placed: dict[int, Trace] = field(default_factory=dict)
 
@@ -35,17 +41,19 @@ class Whole:
 class Shard:
     """Rows of one relation: those at home here, and for other columns the rows that these place here.
 
-    All workers have the same columns in `copies`.
+    All workers have the same columns in `copies`, and the same values in `common`: those of a column whose rows are
+    split. The home column has a copy only if it has such values.
     """
 
     relation: str
     home: Trace
     copies: Mapping[int, Trace] = field(default_factory=dict)
     whole: Whole | None = None
+    common: Mapping[int, Column] = field(default_factory=dict)
 
     def at(self, column: int | None, home: int | None) -> Trace:
-        """The rows that a column places here."""
-        if column is None or column == home:
+        """The rows that a column places here; None for those at home."""
+        if column is None or (column == home and home not in self.copies):
             return self.home
         found = self.copies.get(column)
         if found is None and self.whole is not None:
@@ -53,7 +61,7 @@ class Shard:
         assert found is not None or not self.home.size, f"{self.relation} is not indexed by column {column}"
         return self.home if found is None else found
 
-    def indexed(self, orders: Iterable[Order], home: int | None, bring: Bring, pick: Bring | None = None) -> Shard:
+    def indexed(self, orders: Iterable[Order], home: int | None, bring: Bring, pick: Pick | None = None) -> Shard:
         """The same rows, with copies for the first columns of these orders.
 
         With `pick`, which picks the rows that a column places here, there is one copy instead, of all rows.
@@ -61,7 +69,7 @@ class Shard:
         if pick is not None:
             wanted = sorted({*orders, *(() if self.whole is None else self.whole.orders)})
             whole = self.copies.get(EVERYWHERE)
-            whole = Trace.of(bring(self.home.rows(), EVERYWHERE)) if whole is None else whole
+            whole = Trace.of(bring(self.home.rows(), EVERYWHERE, NO_VALUES)) if whole is None else whole
             return Shard(
                 self.relation, self.home.indexed(wanted), {EVERYWHERE: whole.indexed(wanted)}, Whole(pick, wanted)
             )
@@ -70,21 +78,58 @@ class Shard:
         for order in sorted(orders):
             if not order or order[0] == home or home is None:
                 mine.append(order)
-            else:
+            if order and (order[0] in self.copies if order[0] == home else home is not None):
                 others.setdefault(order[0], []).append(order)
         copies = dict(self.copies)
         for column, wanted in others.items():
             copy = copies.get(column)
-            copies[column] = (Trace.of(bring(self.home.rows(), column)) if copy is None else copy).indexed(wanted)
-        return Shard(self.relation, self.home.indexed(mine), copies)
+            copy = Trace.of(bring(self.home.rows(), column, NO_VALUES)) if copy is None else copy
+            copies[column] = copy.indexed(wanted)
+        return Shard(self.relation, self.home.indexed(mine), copies, None, self.common)
+
+    def split(self, common: Mapping[int, Column], home: int | None, bring: Bring) -> Shard:
+        """The same rows, with those of these values split, in the copies of these columns."""
+        copies, kept = dict(self.copies), dict(self.common)
+        for column, values in sorted(common.items()):
+            if np.array_equal(values, kept.get(column, NO_VALUES)):
+                continue
+            kept[column] = values
+            if column == home and not values.size:
+                del copies[column]
+                continue
+            before = copies.get(column, self.home)
+            orders = [order for order in before.orders if order[:1] == (column,)]
+            copies[column] = Trace.of(bring(self.home.rows(), column, values)).indexed(orders)
+        return Shard(self.relation, self.home, copies, None, {c: values for c, values in kept.items() if values.size})
+
+    def alike(self, other: Shard, home: int | None, bring: Bring) -> Shard:
+        """These rows, each where another version has it, which it is taken out of."""
+        columns = {*self.common, *other.common}
+        if not columns:
+            return self
+        rows = self
+        if self.whole is not None:
+            placed = {column: copy for column, copy in other.copies.items() if column not in (EVERYWHERE, home)}
+            orders = [order for column, copy in placed.items() for order in copy.orders if order[:1] == (column,)]
+            rows = Shard(self.relation, self.home).indexed(orders, home, bring)
+        return rows.split({column: other.common.get(column, NO_VALUES) for column in columns}, home, bring)
 
     def adding(self, rows: RowSet, bring: Bring) -> Shard:
-        copies = {column: copy.adding(bring(rows, column)) for column, copy in sorted(self.copies.items())}
-        return Shard(self.relation, self.home.adding(rows), copies, self._whole())
+        copies = {
+            column: copy.adding(bring(rows, column, self._common(column)))
+            for column, copy in sorted(self.copies.items())
+        }
+        return Shard(self.relation, self.home.adding(rows), copies, self._whole(), self.common)
 
     def removing(self, rows: RowSet, bring: Bring) -> Shard:
-        copies = {column: copy.removing(bring(rows, column)) for column, copy in sorted(self.copies.items())}
-        return Shard(self.relation, self.home.removing(rows), copies, self._whole())
+        copies = {
+            column: copy.removing(bring(rows, column, self._common(column)))
+            for column, copy in sorted(self.copies.items())
+        }
+        return Shard(self.relation, self.home.removing(rows), copies, self._whole(), self.common)
+
+    def _common(self, column: int) -> Column:
+        return self.common.get(column, NO_VALUES)
 
     def _whole(self) -> Whole | None:
         return None if self.whole is None else Whole(self.whole.pick, self.whole.orders)
@@ -104,7 +149,8 @@ class ShardView:
 
     def at(self, column: int | None) -> TraceView:
         """What plans read where this column places the rows. Asked again it is the same object."""
-        column = None if column == self.home or self.home is None else column
+        if self.home is None or (column == self.home and not self.common(column).size):
+            column = None
         found = self._views.get(column)
         if found is None:
             found = self._views[column] = TraceView(
@@ -114,6 +160,16 @@ class ShardView:
                 )
             )
         return found
+
+    def common(self, column: int) -> Column:
+        """The values whose rows are split where this column places them."""
+        found = [shard.common[column] for shard, _ in self.parts if column in shard.common]
+        return NO_VALUES if not found else found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+
+    @property
+    def is_split(self) -> tuple[int, ...]:
+        """The columns that have such values."""
+        return tuple(sorted({column for shard, _ in self.parts for column in shard.common}))
 
     def plus(self, *shards: Shard) -> ShardView:
         return ShardView((*self.parts, *((shard, ()) for shard in shards)), self.home)

@@ -13,36 +13,38 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from sempre.analysis.model import CheckedProgram
+from sempre.analysis.model import CheckedProgram, Var
 from sempre.backends.local import LocalBackend, TraceStatistics, _multiplies
 from sempre.backends.pipeline import Bindings
 from sempre.diagnostics import SempreError
 from sempre.kernel import join
 from sempre.kernel.capacity import CapacityError
-from sempre.kernel.layout import fields_covering, packing
+from sempre.kernel.layout import Packing, fields_covering, packing
 from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import RowSet, Trace, TraceView
 from sempre.limits import Limits
+from sempre.modules.spec import Module
 from sempre.plan.faults import located
 from sempre.plan.ops import Neighbors, Plan, Read, decided_plan
 from sempre.workers.channel import Channel, Heart, Lost, take
 from sempre.workers.codec import from_json, to_json
-from sempre.workers.flow import Copied, Flow, ShardViews
+from sempre.workers.findings import FoundCounts, FoundRows
+from sempre.workers.flow import Copied, Flow, ShardViews, Splits
 from sempre.workers.framing import Column, Frame, FrameError
 from sempre.workers.mesh import Aborted, Mesh
-from sempre.workers.placing import EVERYWHERE, Workers, home_column, owners, split
-from sempre.workers.shards import Shard, ShardView
+from sempre.workers.paths import SharedPaths
+from sempre.workers.placing import EVERYWHERE, Workers, counted_values, home_column, owners, placed_by, split
+from sempre.workers.shards import NO_VALUES, Bring, Pick, Shard, ShardView
 from sempre.workers.shared_values import SharedValues
 
 Numbers = Sequence[int]
 # The lease: without a word from the driver for so long, a worker ends.
 LEASE_SECONDS = 60.0
-# What a plan finds is made distinct once there are so many rows of it, and again when they have doubled.
-MERGED_ROWS = 1 << 20
 # Workers of one process are told apart by these.
 _numbers = itertools.count()
 
@@ -52,17 +54,17 @@ class StagedPlan:
 
     __slots__ = ("_flows", "_make", "multiplies", "plan")
 
-    def __init__(self, plan: Plan, make: Callable[[Plan, Copied], Flow]) -> None:
+    def __init__(self, plan: Plan, make: Callable[[Plan, Copied, Splits], Flow]) -> None:
         self.plan = plan
         self._make = make
-        self._flows: dict[Copied, Flow] = {}
+        self._flows: dict[tuple[Copied, Splits], Flow] = {}
         self.multiplies = _multiplies(plan.steps)
 
-    def flow(self, copied: Copied) -> Flow:
-        """The stages, where all workers have all rows of some of the versions that the plan reads."""
-        found = self._flows.get(copied)
+    def flow(self, copied: Copied, splits: Splits) -> Flow:
+        """The stages, where all workers have all rows of some of the versions that the plan reads, or share values."""
+        found = self._flows.get((copied, splits))
         if found is None:
-            found = self._flows[copied] = self._make(self.plan, copied)
+            found = self._flows[copied, splits] = self._make(self.plan, copied, splits)
         return found
 
 
@@ -229,6 +231,9 @@ class Worker:
             "instances": self._local.instances,
             "rows": sum(trace.size for trace in traces.values()),
             "bytes": sum(trace.nbytes for trace in traces.values()),
+            "split": len(
+                {(shard.relation, c, v) for shard in shards for c, vs in shard.common.items() for v in vs.tolist()}
+            ),
             "rows_sent": self._mesh.rows_sent,
             "bytes_sent": self._mesh.bytes_sent,
             "waited": round(self._mesh.waited, 6),
@@ -278,6 +283,29 @@ class Worker:
         shard = self._shard(number)
         return self._indexed_shard(Shard(shard.relation, shard.home), orders, everywhere=False)
 
+    def _split(self, number: int, size: int) -> Shard:
+        """The same rows, of which all workers have `size`, with those of common values split."""
+        shard = self._shard(number)
+        home, workers = self._homes[shard.relation], self._mesh.size
+        placing = [column for column in shard.copies if column != home]
+        if any(order[:1] == (home,) and order != shard.home.own for order in shard.home.orders) or home == 0:
+            placing.append(0 if home is None else home)
+        most = max(self._local.limits.split_rows, size // (2 * workers))
+        columns, found = shard.home.rows().columns(), []
+        for column in sorted(placing):
+            values, counts = counted_values(columns[column], -(-most // workers))
+            found.append([np.full(values.size, column), values, counts])
+        said = [np.concatenate(some) for some in zip(*found, strict=True)]
+        gathered = self._mesh.exchange([said] * workers)
+        common = {column: np.empty(0, np.int64) for column in placing}
+        if gathered.parts:
+            of, values, counts = (np.concatenate(some) for some in zip(*gathered.parts, strict=True))
+            for column in placing:
+                mine = of == column
+                each, which = np.unique(values[mine], return_inverse=True)
+                common[column] = each[np.bincount(which, counts[mine], each.size) >= most]
+        return shard.split(common, home, self._bring(shard.relation))
+
     def _adding(self, number: int, rows: int) -> Shard:
         shard = self._shard(number)
         return shard.adding(self._held[rows], self._bring(shard.relation))
@@ -286,18 +314,18 @@ class Worker:
         shard = self._shard(number)
         return shard.removing(self._held[rows], self._bring(shard.relation))
 
-    def _bring(self, relation: str) -> Callable[[RowSet, int], RowSet]:
-        def bring(rows: RowSet, column: int) -> RowSet:
+    def _bring(self, relation: str) -> Bring:
+        def bring(rows: RowSet, column: int, common: Column) -> RowSet:
             columns = rows.columns()
             if column == EVERYWHERE:
                 parts = [columns] * self._mesh.size
             else:
-                parts = split(columns, owners(columns[column], self._mesh.size), self._mesh.size)
+                parts = split(columns, placed_by(columns, column, common, self._mesh.size), self._mesh.size)
             return self._joined(relation, self._mesh.exchange(parts).parts)
 
         return bring
 
-    def _pick(self, relation: str) -> Callable[[RowSet, int], RowSet]:
+    def _pick(self, relation: str) -> Pick:
         def pick(rows: RowSet, column: int) -> RowSet:
             columns = rows.columns()
             mine = owners(columns[column], self._mesh.size) == self._mesh.me
@@ -311,9 +339,38 @@ class Worker:
         columns = [np.concatenate(some) for some in zip(*parts, strict=True)]
         return self._local.rows(relation, columns, columns[0].size)
 
+    def _everyones(self, told: Iterable[Sequence[Any]]) -> dict[str, list[Column]]:
+        """The columns of what all workers have of some rows, by relation."""
+        return {name: self._bring(name)(self._held[number], EVERYWHERE, NO_VALUES).columns() for name, number in told}
+
+    def _paths(self, heads: Sequence[str], automaton: Any) -> SharedPaths:
+        assert all(self._homes[head] == 0 for head in heads)
+        module = Module("paths", tuple(heads), frozenset(), "", from_json(automaton))
+        return SharedPaths(module, self._local.limits.matrix_nodes, self._mesh.size, self._mesh.me, self._local.collect)
+
+    def _paths_learn(self, number: int, told: Iterable[Sequence[Any]]) -> None:
+        self._held[number].learn(self._everyones(told))
+
+    def _paths_add(self, number: int, told: Iterable[Sequence[Any]]) -> Any:
+        return self._held[number].add(self._everyones(told))
+
+    def _paths_remove(self, number: int, told: Iterable[Sequence[Any]], also: Iterable[Sequence[Any]]) -> Any:
+        return self._held[number].remove(self._everyones(told), self._everyones(also))
+
+    def _paths_parted(self, number: int, head: str, rows: int) -> tuple[RowSet, RowSet]:
+        held: RowSet = self._held[rows]
+        mask = self._held[number].holds(head, held.columns())
+        return self._local.chosen(held, mask), self._local.chosen(held, ~mask)
+
+    def _standing(self, relation: str, number: int) -> RowSet:
+        found: ShardView = self._held[number]
+        return self._local.standing(found.at(None)).rows()
+
     def _view(self, relation: str, numbers: Numbers, without: int | None) -> ShardView:
         first, *others = (self._shard(number) for number in numbers)
-        gone = () if without is None else (self._shard(without),)
+        gone: tuple[Shard, ...] = ()
+        if without is not None:
+            gone = (self._shard(without).alike(first, self._homes[relation], self._bring(relation)),)
         parts = ((first, gone), *((shard, ()) for shard in others))
         return ShardView(parts, self._homes[relation])
 
@@ -332,45 +389,50 @@ class Worker:
     def _prepare(self, plan: Any) -> StagedPlan:
         return StagedPlan(decided_plan(from_json(plan)), self._flow)
 
-    def _flow(self, plan: Plan, copied: Copied) -> Flow:
-        return Flow(plan.steps, self._values, self._homes, self._mesh, self._local.limits, copied=copied)
+    def _flow(self, plan: Plan, copied: Copied, splits: Splits) -> Flow:
+        return Flow(plan.steps, self._values, self._homes, self._mesh, self._local.limits, copied=copied, splits=splits)
 
-    def _views(self, views: Iterable[Sequence[Any]]) -> tuple[ShardViews, Copied]:
-        """The views that plans read, and those of them that all workers have whole."""
+    def _views(self, views: Iterable[Sequence[Any]]) -> tuple[ShardViews, Copied, Splits]:
+        """The views that plans read, those of them that all workers have whole, and those with split values."""
         found = {(name, Read[read]): self._held[number] for name, read, number, _ in views}
-        return found, frozenset((name, Read[read]) for name, read, _, everywhere in views if everywhere)
+        copied = frozenset((name, Read[read]) for name, read, _, everywhere in views if everywhere)
+        splits = (
+            (*key, column) for key, view in found.items() if isinstance(view, ShardView) for column in view.is_split
+        )
+        return found, copied, frozenset(splits)
 
-    def _found(
-        self,
-        relation: str,
-        plans: Numbers,
-        views: Iterable[Sequence[Any]],
-        counted: bool | None,
-    ) -> tuple[list[RowSet], list[Counted]]:
-        """What plans derive here, as rows or, `counted`, as counted rows; None counts only where it must."""
-        target = self._local.empty(relation).packing
-        rows: list[RowSet] = []
-        weighed: list[Counted] = []
-        read, copied = self._views(views)
+    def _run(
+        self, plans: Numbers, views: Iterable[Sequence[Any]], found: FoundRows | FoundCounts, counted: bool | None
+    ) -> None:
+        """Have plans find heads, all of one relation; None counts only where it must."""
+        read, copied, splits = self._views(views)
         for number in plans:
             prepared: StagedPlan = self._held[number]
+            plan, flow = prepared.plan, prepared.flow(copied, splits)
+            at_home = self._is_at_home(plan, flow)
+            found.travels |= not at_home
+            target = self._local.empty(plan.relation).packing
             weights = prepared.multiplies if counted is None else counted
 
-            def sink(found: Bindings, plan: Plan = prepared.plan) -> None:
-                layout, keys = self._local._head(plan, found, target)
-                if counted is False:
-                    rows.append(RowSet(layout, join.distinct(keys)))
-                    if len(rows) > 1 and sum(map(len, rows[1:])) > max(len(rows[0]), MERGED_ROWS):
-                        rows[:] = [self._local.union(rows)]  # many rows are found more than once
-                elif found.weights is None:
-                    weighed.append(Counted(layout, *join.tally(keys)))
+            def sink(rows: Bindings, plan: Plan = plan, target: Packing = target, at_home: bool = at_home) -> None:
+                layout, keys = self._local._head(plan, rows, target)
+                if isinstance(found, FoundRows):
+                    found.take(layout, keys, at_home)
                 else:
-                    weighed.append(Counted(layout, *join.consolidate(keys, found.weights)))
+                    found.take(layout, keys, rows.weights, at_home)
 
-            with located(self._program, (prepared.plan.rule,)):
-                flow = prepared.flow(copied)
+            with located(self._program, (plan.rule,)):
                 flow.run(flow.start(read, weights), read, sink, weights)
-        return rows, weighed
+
+    def _is_at_home(self, plan: Plan, flow: Flow) -> bool:
+        """Whether heads are found where they are at home. The same on all workers."""
+        home = self._homes[plan.relation]
+        if self._mesh.size == 1:
+            return True
+        if home is None:
+            return flow.placed == 0
+        head = plan.head[home]
+        return isinstance(head, Var) and flow.placed == head.name
 
     def _owners(self, relation: str, columns: Sequence[Column], size: int) -> Workers:
         home = self._homes[relation]
@@ -401,17 +463,20 @@ class Worker:
         return Counted(layout, *join.summed(keys.copy(), came[-1], layout.bits))
 
     def _derive(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int) -> RowSet:
-        rows, _ = self._found(relation, plans, views, counted=False)
-        found = self._local.union(rows) if rows else self._local.no_rows(relation)
-        return self._local.difference(self._sent_home(relation, found), self._home_of(known))
+        found = FoundRows(self._local, relation, self._home_of(known))
+        self._run(plans, views, found, counted=False)
+        return found.at_home(partial(self._sent_home, relation))
 
     def _count(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]]) -> Counted:
-        _, counted = self._found(relation, plans, views, counted=True)
-        return self._counted_home(relation, self._local.total(relation, counted))
+        return self._counts(relation, plans, views, counted=True)
+
+    def _counts(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], counted: bool | None) -> Counted:
+        found = FoundCounts(self._local, relation)
+        self._run(plans, views, found, counted)
+        return found.at_home(partial(self._counted_home, relation))
 
     def _supports(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int) -> Counted:
-        _, counted = self._found(relation, plans, views, counted=None)
-        found = self._counted_home(relation, self._local.total(relation, counted))
+        found = self._counts(relation, plans, views, counted=None)
         return self._local.excluded(found, self._home_of(known)).narrowed()
 
     # ------------------------------------------------------------------------------------------- sets and counts

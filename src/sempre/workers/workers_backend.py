@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,223 +19,28 @@ from sempre.plan.backend import (
     CountedOf,
     Executable,
     Look,
+    PathsOf,
     Rows,
-    Shape,
     TallyOf,
     VersionOf,
     ViewOf,
 )
-from sempre.plan.ops import Neighbors, Order, Plan, Read
+from sempre.plan.ops import Automaton, Neighbors, Order, Plan, Read
 from sempre.workers.codec import to_json
 from sempre.workers.crew import Crew
+from sempre.workers.handles import (
+    RemoteCounted,
+    RemotePaths,
+    RemotePlan,
+    RemoteRows,
+    RemoteTally,
+    RemoteVersion,
+    RemoteView,
+)
 from sempre.workers.placing import home_column, owners, split
 
 # What a report counts from the start of a worker.
 DOINGS = ("instances", "rows_sent", "bytes_sent", "waited")
-
-
-class Handle:
-    """Something that the workers have; when nobody holds the handle, they forget it."""
-
-    __slots__ = ("_crew", "number")
-
-    place: ClassVar[str] = WORKERS
-
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
-        self.number = crew.number()
-
-    def __del__(self) -> None:
-        self._crew.release(self.number)
-
-
-class RemoteRows(Handle):
-    """Distinct rows, each at home with one worker."""
-
-    __slots__ = ("_held", "_size", "relation")
-
-    def __init__(self, crew: Crew, relation: str, size: int | None = None) -> None:
-        super().__init__(crew)
-        self.relation = relation
-        self._size = size
-        self._held: list[Column] | None = None
-
-    def hold(self, most: int) -> None:
-        """Bring the rows here if there are no more than that: they outlive the workers."""
-        if len(self) <= most:
-            self._held = self._fetched()[1]
-
-    def _fetched(self) -> tuple[int, list[Column]]:
-        return (len(self), self._held) if self._held is not None else fetched(self._crew, self.number)
-
-    def __len__(self) -> int:
-        if self._size is None:
-            self._size = self._crew.size(self.number)
-        return self._size
-
-    def columns(self) -> Sequence[Column]:
-        return self._fetched()[1]
-
-    def to_arrow(self, shape: Shape) -> Any:
-        size, columns = self._fetched()
-        return shape.decoded(columns, size)
-
-    def to_stream(self, shape: Shape) -> Any:
-        return self.to_arrow(shape)
-
-
-def fetched(crew: Crew, number: int) -> tuple[int, list[Column]]:
-    """All rows of something, in this process."""
-    answers = crew.ask("fetch", [number])
-    parts = [columns for _, columns in answers]
-    return sum(size for size, _ in answers), [np.concatenate(some) for some in zip(*parts, strict=True)]
-
-
-class RemoteVersion(Handle):
-    """An immutable set of rows of one relation."""
-
-    __slots__ = ("_everywhere", "_indexed", "_size", "relation")
-
-    def __init__(
-        self, crew: Crew, relation: str, size: int, indexed: frozenset[Order], everywhere: bool = False
-    ) -> None:
-        super().__init__(crew)
-        self.relation = relation
-        self._size = size
-        self._indexed = indexed
-        self._everywhere = everywhere
-
-    def become(self, other: RemoteVersion) -> None:
-        """The workers that had this are gone: the same rows are what others have as `other`."""
-        assert len(other) == len(self), f"{self.relation}: {len(other)} rows instead of {len(self)}"
-        self._crew, self._indexed, self._everywhere = other._crew, other._indexed, other._everywhere
-        self.number = self._crew.number()  # of its own: each handle is forgotten by itself
-        self._crew.tell("same", [other.number], [self.number])
-
-    def __len__(self) -> int:
-        return self._size
-
-    @property
-    def is_everywhere(self) -> bool:
-        """Whether all workers have all rows, or there are none."""
-        return self._everywhere or not self._size
-
-    def rows(self) -> RemoteRows:
-        made = RemoteRows(self._crew, self.relation, len(self))
-        self._crew.tell("rows", [self.number], [made.number])
-        return made
-
-    def indexed(self, orders: Iterable[Order]) -> RemoteVersion:
-        missing = frozenset(orders) - self._indexed
-        if not missing:
-            return self
-        copied = self._everywhere or (not self._indexed and self._crew.copies(self.relation, len(self)))
-        made = RemoteVersion(self._crew, self.relation, len(self), self._indexed | missing, copied)
-        self._crew.tell("indexed", [self.number, sorted(missing), copied], [made.number])
-        return made
-
-    def _changed(self, op: str, rows: RemoteRows, size: int) -> RemoteVersion:
-        made = RemoteVersion(self._crew, self.relation, size, self._indexed, self._everywhere)
-        self._crew.tell(op, [self.number, rows.number], [made.number])
-        if not self._everywhere or self._crew.copies(self.relation, size):
-            return made
-        spread = RemoteVersion(self._crew, self.relation, size, self._indexed)  # it has become too large for that
-        self._crew.tell("spread", [made.number, sorted(self._indexed)], [spread.number])
-        return spread
-
-    def adding(self, rows: RemoteRows) -> RemoteVersion:
-        if not len(rows):
-            return self
-        return self._changed("adding", rows, len(self) + len(rows))
-
-    def removing(self, rows: RemoteRows) -> RemoteVersion:
-        if not len(rows):
-            return self
-        return self._changed("removing", rows, len(self) - len(rows))
-
-
-class RemoteView(Handle):
-    """Some versions, each without others."""
-
-    __slots__ = ("_parts", "_size")
-
-    def __init__(self, crew: Crew, parts: tuple[RemoteVersion, ...], size: int) -> None:
-        super().__init__(crew)
-        self._parts = parts  # held, so that the workers do not forget them
-        self._size = size
-
-    def __len__(self) -> int:
-        return self._size
-
-    @property
-    def is_everywhere(self) -> bool:
-        """Whether all workers have all rows."""
-        return all(part.is_everywhere for part in self._parts)
-
-    def plus(self, *versions: RemoteVersion) -> RemoteView:
-        made = RemoteView(self._crew, (*self._parts, *versions), len(self) + sum(map(len, versions)))
-        self._crew.tell("plus", [self.number, [version.number for version in versions]], [made.number])
-        return made
-
-
-class RemoteCounted(Handle):
-    """Distinct rows with a number each."""
-
-    __slots__ = ("_size", "relation")
-
-    def __init__(self, crew: Crew, relation: str) -> None:
-        super().__init__(crew)
-        self.relation = relation
-        self._size: int | None = None
-
-    @property
-    def weights(self) -> Column:
-        return fetched(self._crew, self.number)[1][-1]
-
-    def __len__(self) -> int:
-        if self._size is None:
-            self._size = self._crew.size(self.number)
-        return self._size
-
-    def rows(self) -> RemoteRows:
-        made = RemoteRows(self._crew, self.relation, self._size)
-        self._crew.tell("counted_rows", [self.number], [made.number])
-        return made
-
-    def negated(self) -> RemoteCounted:
-        made = RemoteCounted(self._crew, self.relation)
-        self._crew.tell("negated", [self.number], [made.number])
-        return made
-
-
-class RemoteTally(Handle):
-    """A map from rows to numbers."""
-
-    __slots__ = ("relation",)
-
-    def __init__(self, crew: Crew, relation: str) -> None:
-        super().__init__(crew)
-        self.relation = relation
-
-    def adding(self, counted: RemoteCounted) -> RemoteTally:
-        made = RemoteTally(self._crew, self.relation)
-        self._crew.tell("tally_adding", [self.number, counted.number], [made.number])
-        return made
-
-    def entries(self) -> RemoteCounted:
-        made = RemoteCounted(self._crew, self.relation)
-        self._crew.tell("entries", [self.number], [made.number])
-        return made
-
-
-class RemotePlan(Handle):
-    """A plan that the workers have."""
-
-    __slots__ = ("plan",)
-
-    def __init__(self, crew: Crew, plan: Plan) -> None:
-        super().__init__(crew)
-        self.plan = plan
 
 
 Views = Mapping[tuple[str, Read], "RemoteView | RemoteTally"]
@@ -295,8 +100,9 @@ class WorkersBackend:
     def _new_crew(self) -> Crew:
         crew = self._hire()
         recursive = {name for stratum in self.program.strata if stratum.recursive for name in stratum.relations}
-        placed = (name for name, home in self._homes.items() if home is not None)
-        crew.copied = frozenset(placed) - recursive
+        placed = {name for name, home in self._homes.items() if home is not None}
+        crew.copied = frozenset(placed - recursive)
+        crew.placed, crew.split_rows = frozenset(placed), self.limits.split_rows
         crew.everywhere_rows = self.limits.everywhere_rows if len(crew) > 1 else 0
         return crew
 
@@ -334,7 +140,7 @@ class WorkersBackend:
             was = before[number] if len(before) == len(after) else {}
             was = was if was.get("process") == worker["process"] and was.get("number") == worker["number"] else {}
             did = {name: round(worker[name] - was.get(name, 0), 6) for name in DOINGS}
-            found.append({"rows": worker["rows"], "bytes": worker["bytes"], **did})
+            found.append({"rows": worker["rows"], "bytes": worker["bytes"], "split": worker["split"], **did})
         return tuple(found)
 
     def hold(self, rows: Any) -> None:
@@ -356,6 +162,20 @@ class WorkersBackend:
 
     def for_modules(self) -> None:
         """None: a module looks at values one by one, in one process."""
+
+    def for_paths(self) -> WorkersBackend:
+        """Each worker searches from the first values that are at home with it."""
+        return self
+
+    def paths(self, heads: tuple[str, ...], automaton: Automaton | None) -> RemotePaths:
+        made = RemotePaths(self.crew, heads, automaton)
+        self.crew.tell("paths", [heads, to_json(automaton)], [made.number])
+        return made
+
+    def standing(self, view: RemoteView) -> RemoteVersion:
+        rows = RemoteRows(self.crew, view.relation)
+        self.crew.tell("standing", [view.relation, view.number], [rows.number])
+        return self.version(rows)
 
     def watch(self, look: Look | None) -> None:
         """A command is not stopped in its middle: rounds are the moments to look."""
@@ -390,7 +210,7 @@ class WorkersBackend:
         copied = bool(wanted) and self.crew.copies(rows.relation, len(rows))
         made = RemoteVersion(self.crew, rows.relation, len(rows), wanted, copied)
         self.crew.tell("version", [rows.relation, rows.number, sorted(wanted), copied], [made.number])
-        return made
+        return made.balanced()
 
     def view(self, *versions: RemoteVersion, without: RemoteVersion | None = None) -> RemoteView:
         if without is not None and not len(without):
@@ -553,3 +373,4 @@ if TYPE_CHECKING:
     _counted: type[CountedOf[RemoteRows]] = RemoteCounted
     _tally: type[TallyOf[RemoteCounted]] = RemoteTally
     _executable: type[Executable] = RemotePlan
+    _paths: type[PathsOf[RemoteRows]] = RemotePaths

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sempre
 from sempre.explain.distribution import distribution
+from sempre.modules.find import modularize
 
 TEXT = """
 .decl edge(x: number, y: number)
@@ -44,3 +45,23 @@ def test_nested_bodies_and_heads_without_columns() -> None:
     found = distribution(sempre.Program(TEXT).checked)
     assert "heads travel to one worker" in found
     assert "a nested body is decided elsewhere: what it shares travels there, and the answer comes back" in found
+
+
+CLOSURES = """
+.decl edge(x: number, y: number)
+.decl path(x: number, y: number)
+.decl near(x: number, y: number)
+.output path, near
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), path(y, z).
+near(x, y) :- edge(x, y).
+near(x, z) :- near(x, y), near(y, z).
+near(x, y) :- near(y, x), edge(y, _), edge(x, _).
+"""
+
+
+def test_modules_say_how_they_are_shared() -> None:
+    parts = modularize(sempre.Program(CLOSURES).checked)
+    found = distribution(parts.program, parts.modules).splitlines()
+    assert "tc(path): its edges go to all workers, and each finds what begins with the values it owns" in found
+    assert "tc(near) is left out: on workers one module must do all the recursion of a stratum" in found

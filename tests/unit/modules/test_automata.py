@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sempre.api import Program
 from sempre.modules.automata import Deterministic, collapsed
 from sempre.modules.find import partition
-from sempre.modules.spec import Automaton
+from sempre.plan.ops import Automaton
 from sempre.rewrites.equivalences import close_equivalences
 
 LONGEST = 6

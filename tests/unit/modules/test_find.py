@@ -8,7 +8,8 @@ from sempre.api import Program
 from sempre.diagnostics import StateError
 from sempre.modules.choice import ModuleChoice, chosen_modules
 from sempre.modules.find import partition
-from sempre.modules.spec import Automaton, Module, closure
+from sempre.modules.spec import Module, closure
+from sempre.plan.ops import Automaton
 from sempre.rewrites.equivalences import close_equivalences
 
 GRAPHS = ("e", "f", "g", "p", "q", "r", "s", "t")

@@ -10,7 +10,8 @@ from typing import Any
 import sempre
 from sempre.maintain.auto import ChosenStrategy
 from sempre.modules.closing import Closing
-from sempre.modules.spec import Automaton, Module
+from sempre.modules.spec import Module
+from sempre.plan.ops import Automaton
 from tests.inside import engine_of
 
 Pairs = set[str]

@@ -10,7 +10,8 @@ import pytest
 
 import sempre
 from sempre.diagnostics import BackendError, DataError
-from sempre.spark.hired import checked_count, slots_of
+from sempre.spark.hired import ENCRYPTION, checked_count, slots_of
+from sempre.workers.handles import RemoteVersion
 from tests.engine import STRATEGIES, check_epochs
 from tests.scripts.script import read
 from tests.workers import on_workers
@@ -71,6 +72,30 @@ def test_reports_say_what_each_worker_did() -> None:
     with sempre.Database(REACH) as db:
         report = db.apply(insert={"edge": edges}).report
         assert (report.workers, report.skew) == ((), 0.0)
+
+
+def test_what_was_brought_keeps_its_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch that changes little indexes little."""
+    edges = [(f"{i}", f"{i + 1}") for i in range(40)]
+    indexed: list[int] = []
+    original = RemoteVersion.indexed
+
+    def counted(self: RemoteVersion, orders: Any) -> RemoteVersion:
+        found = original(self, orders)
+        if found is not self:
+            indexed.append(len(found))
+        return found
+
+    monkeypatch.setattr(RemoteVersion, "indexed", counted)
+    with on_workers(2) as options, sempre.Database(REACH, modules="off", **options) as db:
+        db.apply(insert={"edge": edges})
+        db.apply(delete={"edge": edges[20:21]})
+        assert max(indexed) >= 40
+        indexed.clear()
+        db.apply(insert={"edge": edges[20:21]})
+        db.apply(delete={"edge": edges[3:4]})
+        assert max(indexed, default=0) < 40
+        assert db.verify().ok
 
 
 @pytest.mark.parametrize("file", SCRIPTS, ids=lambda path: path.stem)
@@ -165,8 +190,7 @@ def test_how_many_tasks_run_at_once(settings: dict[str, str], slots: int | None)
     ("settings", "workers", "code"),
     [
         ({"spark_master": "local[2]", "spark_dynamicAllocation_enabled": "true"}, 1, "E742"),
-        ({"spark_master": "local[2]", "spark_authenticate": "true"}, 1, "E743"),
-        ({"spark_master": "local[2]", "spark_network_crypto_enabled": "true"}, 1, "E743"),
+        *(({"spark_master": "local[2]", name.replace(".", "_"): "True"}, 1, f"E743.*{name}") for name in ENCRYPTION),
         ({"spark_master": "local[2]"}, 3, "E744"),
         ({"spark_master": "yarn"}, None, "E744"),
     ],

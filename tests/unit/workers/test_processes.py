@@ -91,7 +91,7 @@ def test_a_killed_process_is_replaced() -> None:
 
 def test_workers_that_are_lost_twice_are_an_error() -> None:
     """One retry is made; then the epoch has not happened, and the next one finds workers again."""
-    with on_workers(2, start.processes) as options, sempre.Database(REACH, **options) as db:
+    with on_workers(2, start.processes) as options, sempre.Database(REACH, modules="off", **options) as db:
         db.apply(insert={"edge": CHAIN})
         assert db._workers is not None
         original = db._workers.derive

@@ -342,6 +342,9 @@ class NearBackend:
     def for_modules(self) -> None:
         """None: modules have a relation in memory."""
 
+    def for_paths(self) -> None:
+        """None: as above."""
+
     def receive(self, relation: str, columns: Sequence[Column], size: int) -> RowSet:
         return rows_of(columns, size)
 

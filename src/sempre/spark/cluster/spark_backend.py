@@ -121,6 +121,9 @@ class SparkBackend:
     def for_modules(self) -> None:
         """None: a module looks at values one by one, in one process."""
 
+    def for_paths(self) -> None:
+        """None: tasks close whole strata."""
+
     def settle(self, rows: Iterable[Table]) -> None:
         self._store.settle(rows)
 
