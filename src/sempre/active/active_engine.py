@@ -16,7 +16,7 @@ from sempre.active.budget import default_budget, resident
 from sempre.active.endless_runs import report, too_large
 from sempre.active.inference import Cycle, Endless, Inference
 from sempre.active.matcher import Matcher
-from sempre.active.timeline import Phases, Timeline, one_phase
+from sempre.active.timeline import AllGiven, Given, Phases, Timeline, clock, one_phase
 from sempre.analysis.model import CheckedProgram
 from sempre.data import dataclass
 from sempre.diagnostics import InternalError
@@ -50,8 +50,11 @@ class ActiveEpoch:
     ignored_insertions: int = 0
     ignored_deletions: int = 0
 
-    def absorb(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows]) -> None:
-        """Change the input: delete first, then insert."""
+    def absorb(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], cycle: int = 0) -> None:
+        """Change the input, or what is given in a later cycle: delete first, then insert."""
+        if cycle:
+            self._give(insert, delete, clock(0, cycle))
+            return
         pending = Pending(dict(self.explicit))
         for name in {*insert, *delete}:
             old = self.explicit[name]
@@ -62,6 +65,23 @@ class ActiveEpoch:
         if pending.changes:
             with self.engine.reporting():
                 absorb(self.inference, pending.changes)
+
+    def _give(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], at: int) -> None:
+        backend, given = self.engine.backend, self.inference.timeline.given
+        known = dict(given.get(at, {}))
+        for name in {*insert, *delete}:
+            nothing = backend.empty(name).rows()
+            coming, going = insert.get(name, nothing), delete.get(name, nothing)
+            old = known.get(name, Given(nothing, nothing))
+            new = old.changed(backend, coming, going)
+            if len(new.added) or len(new.deleted):
+                known[name] = new
+            again = backend.difference(going, backend.version(coming))
+            self.ignored_insertions += len(backend.intersection(coming, backend.version(old.added)))
+            self.ignored_deletions += len(backend.intersection(again, backend.version(old.deleted)))
+        if known:
+            with self.engine.reporting():
+                absorb(self.inference, {}, {**given, at: known})
 
     def advance(self) -> bool:
         """One cycle; False if there is no more to do."""
@@ -146,16 +166,29 @@ class ActiveEngine:
         delete: Mapping[str, Rows],
         batch: tuple[str, int] | None = None,
         before_commit: BeforeCommit | None = None,
+        cycle: int = 0,
     ) -> EpochResult:
         """One epoch, from its changes to the end of the run; everything or nothing.
+
+        The changes are those of a cycle, 0 for the input.
 
         `before_commit` sees what is about to become the state; if it raises, nothing has happened.
         """
         epoch = self.begin()
-        epoch.absorb(insert, delete)
+        epoch.absorb(insert, delete, cycle)
         while epoch.advance():
             pass
         return self.commit(epoch, batch, before_commit)
+
+    def run_with(self, facts: Mapping[str, Rows], given: AllGiven) -> None:
+        """One epoch from nothing: the input, and all that is given in later cycles."""
+        epoch = self.begin()
+        with self.reporting():
+            absorb(epoch.inference, {}, given)
+        epoch.absorb(facts, {})
+        while epoch.advance():
+            pass
+        self.commit(epoch)
 
     def begin(self, watch: Watch | None = None) -> ActiveEpoch:
         """An epoch that has changed nothing yet; `watch` is told every cycle."""

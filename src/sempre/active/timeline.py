@@ -9,13 +9,13 @@ Reference: [Wolfson91] section 5 for the pairs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from sempre.analysis.model import CheckedProgram, NormalRule
 from sempre.data import dataclass
 from sempre.maintain.strategy import Change
-from sempre.plan.backend import Chain
+from sempre.plan.backend import Backend, Chain, Counted, Rows
 
 Phases = tuple[tuple[NormalRule, ...], ...]
 
@@ -40,12 +40,32 @@ def clock(phase: int, cycle: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """Facts of a relation that somebody adds and deletes in a cycle, as if a rule had an instance for each of them."""
+
+    added: Rows
+    deleted: Rows
+
+    def changed(self, backend: Backend, coming: Rows, going: Rows) -> Given:
+        """After somebody deletes and then inserts facts: the last word on each counts."""
+        added = backend.union([backend.difference(self.added, backend.version(going)), coming])
+        deleted = backend.difference(backend.union([self.deleted, going]), backend.version(coming))
+        return Given(added, deleted)
+
+
+# What is given, by clock and relation.
+AllGiven = Mapping[int, Mapping[str, Given]]
+# Differences of numbers of instances, by relation and whether these delete.
+Signs = dict[tuple[str, bool], Counted]
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """A run up to some cycle. The one of a run under way is replaced with every cycle; a finished one never changes.
 
     `ends` has the number of cycles done in each phase that was begun. `last` is what the last cycle changed, nothing
     if that phase is over. `flips` says how many facts of which relations came or went at each clock, `marks` has a
-    digest of the database then.
+    digest of the database then. What is `given` in a cycle counts in that one only.
     """
 
     chains: Mapping[str, Chain]
@@ -53,6 +73,7 @@ class Timeline:
     last: Mapping[str, Change] = field(default_factory=dict)
     flips: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     marks: Mapping[int, int] = field(default_factory=lambda: {0: 0})
+    given: AllGiven = field(default_factory=dict)
 
     @property
     def now(self) -> int:
@@ -63,6 +84,11 @@ class Timeline:
     def cycles(self) -> int:
         """How many cycles were done in all."""
         return sum(self.ends)
+
+    @property
+    def is_still(self) -> bool:
+        """Whether the last cycle changed nothing, and nothing is given in that one or later: the phase is over."""
+        return bool(self.ends[-1]) and not self.last and self.now > last_given(self.given)
 
     @property
     def records(self) -> int:
@@ -79,3 +105,31 @@ def last_flips(flips: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
     for at in sorted(flips):
         found.update(dict.fromkeys(flips[at], at))
     return found
+
+
+def last_given(given: AllGiven) -> int:
+    """The last clock at which something is given, 0 if nothing is."""
+    return max(given, default=0)
+
+
+def told_at(given: AllGiven, at: int) -> set[str]:
+    """The relations whose numbers change at a clock because of what is given."""
+    return {*given.get(at, ()), *given.get(at - 1, ())}
+
+
+def given_counts(backend: Backend, given: AllGiven, at: int) -> Signs:
+    """By how much what is given changes the numbers at a clock: it begins to count, and what was given before ends."""
+    parts: dict[tuple[str, bool], list[Counted]] = {}
+    for clock_, begins in ((at, True), (at - 1, False)):
+        for name, each in given.get(clock_, {}).items():
+            for rows, deletes in ((each.added, False), (each.deleted, True)):
+                if len(rows):
+                    counted = backend.once(rows)
+                    parts.setdefault((name, deletes), []).append(counted if begins else counted.negated())
+    return summed(backend, parts)
+
+
+def summed(backend: Backend, parts: Mapping[tuple[str, bool], Iterable[Counted]]) -> Signs:
+    """The sums of differences, without those that come to nothing."""
+    totals = {key: backend.total(key[0], list(every)) for key, every in parts.items()}
+    return {key: total for key, total in totals.items() if len(total)}
