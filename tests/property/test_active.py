@@ -1,4 +1,4 @@
-"""Active rules equal the oracle: every cycle's facts and numbers, whenever updates came and whatever cycle is changed."""
+"""Active rules equal the oracle: every cycle's facts and numbers, whenever and wherever updates change the past."""
 
 from __future__ import annotations
 
