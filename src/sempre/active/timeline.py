@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from typing import ClassVar
 
-from sempre.analysis.model import CheckedProgram, NormalRule
+from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.data import dataclass
-from sempre.maintain.strategy import Change
+from sempre.maintain.memory import Checks, MemorySink, MemorySource, Meta
+from sempre.maintain.strategy import Change, Work
 from sempre.plan.backend import Backend, Chain, Counted, Rows
 
 Phases = tuple[tuple[NormalRule, ...], ...]
@@ -68,12 +70,49 @@ class Timeline:
     digest of the database then. What is `given` in a cycle counts in that one only.
     """
 
+    kind: ClassVar[str] = "timeline"
+    sets: ClassVar[Mapping[str, int]] = {"points": 1, "added": 1, "deleted": 1, "given": 1, "taken": 1}
+
     chains: Mapping[str, Chain]
     ends: tuple[int, ...] = (0,)
     last: Mapping[str, Change] = field(default_factory=dict)
     flips: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     marks: Mapping[int, int] = field(default_factory=lambda: {0: 0})
     given: AllGiven = field(default_factory=dict)
+
+    # How it is stored: the records and what is given; all else follows from these. See `sempre.maintain.memory`.
+
+    def describe(self) -> Meta:
+        return {"ends": list(self.ends)}
+
+    def write(self, shelf: MemorySink) -> None:
+        for name, chain in self.chains.items():
+            shelf.chain(name, chain)
+        for at, facts in self.given.items():
+            for name, each in facts.items():
+                shelf.rows("given", name, each.added, 1, at)
+                shelf.rows("taken", name, each.deleted, 1, at)
+
+    @classmethod
+    def read(cls, meta: Meta, stratum: Stratum, shelf: MemorySource) -> Timeline:
+        """The timeline of a run that is over."""
+        chains = {name: shelf.chain(name) for name in stratum.relations}
+        flips: dict[int, dict[str, int]] = {}
+        digests: dict[int, int] = {}
+        for name, chain in chains.items():
+            for at, (number, mark) in chain.by_cycle(name).items():
+                digests[at] = digests.get(at, 0) ^ mark
+                if at and number:
+                    flips.setdefault(at, {})[name] = number
+        marks, mark = {}, 0
+        for phase, end in enumerate(meta["ends"]):
+            for number in range(phase > 0, end + 1):
+                mark ^= digests.get(clock(phase, number), 0)
+                marks[clock(phase, number)] = mark
+        return cls(chains, tuple(meta["ends"]), {}, flips, marks, _given_in(stratum, chains, shelf))
+
+    def check(self, work: Work, stratum: Stratum, checks: Checks) -> None:
+        """Chains are compared with those of a run from scratch by whoever verifies: see `sempre.verify`."""
 
     @property
     def now(self) -> int:
@@ -104,6 +143,16 @@ def last_flips(flips: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
     found: dict[str, int] = {}
     for at in sorted(flips):
         found.update(dict.fromkeys(flips[at], at))
+    return found
+
+
+def _given_in(stratum: Stratum, chains: Mapping[str, Chain], shelf: MemorySource) -> AllGiven:
+    found: dict[int, dict[str, Given]] = {}
+    for name in stratum.relations:
+        added, deleted = shelf.rows("given", name), shelf.rows("taken", name)
+        nothing = chains[name].flipped(1, 0)
+        for at in {*added, *deleted}:
+            found.setdefault(at, {})[name] = Given(added.get(at, nothing), deleted.get(at, nothing))
     return found
 
 
