@@ -6,6 +6,7 @@ from typing import Any
 
 from sempre.active.active_engine import ActiveEngine
 from sempre.active.timeline import Timeline
+from sempre.api import Database as Database_
 from sempre.api import Program
 from sempre.backends.local import LocalBackend
 from sempre.ingest import encode_rows
@@ -29,6 +30,19 @@ class Subject:
         self.backend = LocalBackend(self.program, 1)
         self.decoder = Decoder(self.backend.values, self.program.types)
         self.engine = ActiveEngine(self.program, sealed_for_cycles(self.backend), self.decoder, limit)
+
+    @staticmethod
+    def of(database: Database_) -> Subject:
+        """The engine of a database."""
+        subject = Subject.__new__(Subject)
+        assert isinstance(database._engine, ActiveEngine)
+        subject.program, subject.backend, subject.decoder = (
+            database._engine.program,
+            database._backend,
+            database._decoder,
+        )
+        subject.engine = database._engine
+        return subject
 
     def encoded(self, facts: Facts) -> dict[str, RowSet]:
         found = {}

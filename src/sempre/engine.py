@@ -219,6 +219,15 @@ class Engine:
         nothing = {name: self.backend.empty(name) for name in self.program.relations}
         return Snapshot(epoch, True, nothing, nothing, {}, batches)
 
+    @property
+    def memory_strata(self) -> tuple[Stratum, ...]:
+        """What strategies remember something of, each by itself."""
+        return self.program.strata
+
+    def strategy_name(self, stratum: Stratum) -> str:
+        """The strategy of a stratum in the driver."""
+        return self.strategy_of(stratum).name
+
     def restore(self, snapshot: Snapshot) -> None:
         """Begin with a state that was kept somewhere. Can only be the first thing that happens."""
         assert self._snapshot.epoch < 0, "an engine that has a state takes no other"

@@ -99,7 +99,10 @@ def verify(engine: Engine | ActiveEngine, decoder: Decoder) -> Verification:
 def _verify_chains(engine: ActiveEngine, decoder: Decoder) -> Verification:
     """Compare the chains: every cycle's facts, and how often they were added and deleted."""
     again = ActiveEngine(engine.program, engine.backend, decoder, engine.limit, phases=engine.phases)
-    again.apply({name: version.rows() for name, version in engine.snapshot.explicit.items() if len(version)}, {})
+    again.run_with(
+        {name: version.rows() for name, version in engine.snapshot.explicit.items() if len(version)},
+        engine.timeline.given,
+    )
     found = []
     for name, chain in engine.timeline.chains.items():
         other = again.timeline.chains[name]

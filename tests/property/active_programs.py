@@ -1,4 +1,4 @@
-"""Random active programs, with updates that arrive at random cycles.
+"""Random active programs, with updates that arrive at random cycles, for the input or for any cycle.
 
     random_case(rng)   a program, its facts, and a script of cycles and updates
 
@@ -22,12 +22,21 @@ Wait = int | None
 
 
 @dataclass(frozen=True)
+class Step:
+    """An update that comes after so many cycles, and is for a cycle: 0 is the input."""
+
+    wait: Wait
+    update: Update
+    cycle: int
+
+
+@dataclass(frozen=True)
 class ActiveCase:
-    """The program, the facts it starts with beyond its own, and updates, each after so many cycles."""
+    """The program, the facts it starts with beyond its own, and updates."""
 
     program: s.ParsedProgram
     facts: Facts
-    script: list[tuple[Wait, Update]]
+    script: list[Step]
 
 
 def random_case(rng: random.Random) -> ActiveCase:
@@ -55,10 +64,14 @@ class _ActiveMaker(Maker):
         stated = self._state_some(facts)
         pragma = s.Pragma("semantics", "active")
         program = s.ParsedProgram((pragma, *self._declarations(), *stated, *self.rules))
-        return ActiveCase(program, facts, [(self._wait(), update) for update in updates])
+        return ActiveCase(program, facts, [Step(self._wait(), update, self._cycle()) for update in updates])
 
     def _wait(self) -> Wait:
         return None if self.dice.chance(40) else self.dice.below(6)
+
+    def _cycle(self) -> int:
+        """Mostly a cycle of the past, if the run is not very short; now and then one that is still to come."""
+        return 0 if self.dice.chance(40) else self.dice.between(1, 7)
 
     def _active_rule(self) -> s.Rule:
         """A rule for any relation; a third of them delete, base facts more often than they are added."""

@@ -1,4 +1,4 @@
-"""Active rules equal the oracle: every cycle's facts and numbers, whenever the updates came."""
+"""Active rules equal the oracle: every cycle's facts and numbers, whenever and wherever updates change the past."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sempre.lang.printer import to_text
 from tests.budget import seeds
 from tests.chains import Subject, check_chains
 from tests.engine import updated
-from tests.oracle.active import Run, own_facts, run
+from tests.oracle.active import Given, Run, own_facts, put, run
 from tests.oracle.naive import Facts
 from tests.oracle.values import OracleError
 from tests.property.active_programs import ActiveCase, Wait, random_case
@@ -29,6 +29,7 @@ class Check:
     def __init__(self, case: ActiveCase) -> None:
         self.case = case
         self.subject = Subject(case.program)
+        self.given: Given = {}
         self.records = 0
 
     def run(self) -> str:
@@ -37,15 +38,20 @@ class Check:
         epoch = self.subject.engine.begin()
         epoch.absorb(self.subject.encoded(explicit), {})
         where = f"\n{to_text(self.case.program)}\ninput {explicit}"
-        for wait, (insert, delete) in self.case.script:
-            if not self._advance(epoch, explicit, wait, where):
+        for step in self.case.script:
+            if not self._advance(epoch, explicit, step.wait, where):
                 return "endless"
-            explicit = updated(explicit, insert, delete)
-            epoch.absorb(self.subject.encoded(insert), self.subject.encoded(delete))
-            where += f"\nafter {epoch.inference.timeline.cycles} cycles: insert {insert}, delete {delete}"
+            insert, delete = step.update
+            if step.cycle:
+                self.given = put(self.given, step.cycle, insert, delete)
+            else:
+                explicit = updated(explicit, insert, delete)
+            epoch.absorb(self.subject.encoded(insert), self.subject.encoded(delete), step.cycle)
+            cycles = epoch.inference.timeline.cycles
+            where += f"\nafter {cycles} cycles, in cycle {step.cycle}: insert {insert}, delete {delete}"
         if not self._advance(epoch, explicit, None, where):
             return "endless"
-        expected = run(self.case.program, explicit)
+        expected = run(self.case.program, explicit, given=self.given)
         assert expected.ended, where
         assert epoch.inference.timeline.cycles == expected.cycles, where
         self.records = check_chains(self.subject, epoch.inference.timeline, expected, where)
@@ -63,9 +69,9 @@ class Check:
             return True
         if "E510" in message:  # a sum that grows until it does not fit
             with pytest.raises(OracleError):
-                run(self.case.program, explicit)
+                run(self.case.program, explicit, given=self.given)
             return False
-        expected = run(self.case.program, explicit)
+        expected = run(self.case.program, explicit, given=self.given)
         assert not expected.ended, where
         assert ("E541" if not expected.period else f"period of {expected.period}:") in message, where
         return False

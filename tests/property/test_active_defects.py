@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sempre.active import absorb, inference, matcher
+from sempre.active import absorb, inference, matcher, timeline
 from sempre.kernel import chains
 from sempre.kernel.chains import Chain
 from sempre.kernel.tally import Counted
@@ -68,8 +68,9 @@ def look_only_at_facts_with_new_records(patch: pytest.MonkeyPatch) -> None:
 def forget_to_undo_where_the_runs_meet(patch: pytest.MonkeyPatch) -> None:
     original = absorb._Absorption._cycle
 
-    def cycle(update: Any, *args: Any) -> bool:
-        return bool(update.differ) and original(update, *args)
+    def cycle(update: Any, *args: Any) -> None:
+        if update.differ:
+            original(update, *args)
 
     patch.setattr(absorb._Absorption, "_cycle", cycle)
 
@@ -103,6 +104,38 @@ def stop_one_cycle_early(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(inference.Inference, "advance", advance)
 
 
+def let_what_is_given_count_for_ever(patch: pytest.MonkeyPatch) -> None:
+    original = timeline.given_counts
+
+    def given_counts(backend: Any, given: Any, at: int) -> Any:
+        return original(backend, {at: given[at]} if at in given else {}, at)
+
+    for module in (absorb, inference):
+        patch.setattr(module, "given_counts", given_counts)
+
+
+def end_before_all_is_given(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(timeline, "last_given", lambda given: 0)
+
+
+def shorten_a_run_to_before_what_is_given(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(absorb, "last_given", lambda given: 0)
+
+
+def take_a_repetition_before_all_is_given_for_endless(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(inference, "last_given", lambda given: 0)
+
+
+def decide_only_where_what_is_given_changes(patch: pytest.MonkeyPatch) -> None:
+    original = absorb._Absorption._tell
+
+    def tell(update: Any, at: int) -> Any:
+        told = original(update, at)
+        return told if at in update._told else set()
+
+    patch.setattr(absorb._Absorption, "_tell", tell)
+
+
 DEFECTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     return_before_the_last_cycle,
     undo_on_the_new_database,
@@ -113,6 +146,11 @@ DEFECTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     delete_what_is_both_added_and_deleted,
     lose_facts_that_come_back,
     stop_one_cycle_early,
+    let_what_is_given_count_for_ever,
+    end_before_all_is_given,
+    shorten_a_run_to_before_what_is_given,
+    take_a_repetition_before_all_is_given_for_endless,
+    decide_only_where_what_is_given_changes,
 ]
 
 

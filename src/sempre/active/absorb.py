@@ -1,11 +1,13 @@
-"""INCR_UPDATE: the timeline of a run on a changed input, from that of the run on the old one.
+"""INCR_UPDATE: the timeline of a run on changed facts, from that of the run on the old ones.
 
-Both runs are followed side by side, cycle by cycle, but only their differences are computed: which facts one database
-has and the other has not (NEW), and how many instances of which rules hold in one and not in the other (what is undone
-and redone). A cycle that no difference reaches costs nothing; once the databases agree again, so does all the rest.
+What changes is the input, or what somebody adds and deletes in later cycles (`Given`). Both runs are followed side by
+side, cycle by cycle, but only their differences are computed: which facts one database has and the other has not (NEW),
+and how many instances of which rules hold in one and not in the other (what is undone and redone). A cycle that no
+difference reaches costs nothing; once the databases agree again, so does all the rest.
 
 Reference: [Wolfson91] section 3 and appendix A. Differs:
-- Cycle 0 is set directly: a record there would inherit from a cycle that does not exist.
+- Cycle 0 is set directly: a record there would inherit from a cycle that does not exist. In any other cycle a change is
+  an operation like those of rules, with records of its own.
 - The last cycle that was done is repaired too; then the run goes on from there.
 - Instances to undo are matched on the old database, those to redo on the new one, each instance once and counted.
 - NEW is the whole difference of the two databases, so a fact that differs keeps differing until a record decides.
@@ -17,8 +19,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 
-from sempre.active.inference import Cycle, Endless, Inference, by_sign
-from sempre.active.timeline import Timeline, clock, last_flips
+from sempre.active.inference import Cycle, Endless, Inference, by_sign, part_of
+from sempre.active.timeline import (
+    AllGiven,
+    Signs,
+    Timeline,
+    clock,
+    given_counts,
+    last_flips,
+    last_given,
+    summed,
+    told_at,
+)  # fmt: skip
 from sempre.analysis.model import NormalRule
 from sempre.data import dataclass
 from sempre.maintain.states import Sides
@@ -27,13 +39,13 @@ from sempre.plan.backend import Chain, Counted, Rows, Version, View
 from sempre.plan.ops import Order
 
 
-def absorb(inference: Inference, changes: Mapping[str, Change]) -> None:
-    """Change the input of the run by `changes`, as if it had been so from the beginning."""
-    update = _Absorption(inference, changes)
+def absorb(inference: Inference, changes: Mapping[str, Change], given: AllGiven | None = None) -> None:
+    """Change the input of the run by `changes`, and all that is given to `given`, as if it had always been so."""
+    update = _Absorption(inference, changes, inference.timeline.given if given is None else given)
     update.run()
     inference.edited += update.records
     inference.rewritten(update.timeline())
-    number = sum(len(change.plus) + len(change.minus) for change in changes.values())
+    number = sum(len(change.plus) + len(change.minus) for change in changes.values()) + update.told_facts
     ends = inference.timeline.ends
     inference.observe(Cycle(len(ends) - 1, ends[-1], update.differ, number))
 
@@ -48,7 +60,7 @@ class _Edits:
 
 
 class _Absorption:
-    def __init__(self, inference: Inference, changes: Mapping[str, Change]) -> None:
+    def __init__(self, inference: Inference, changes: Mapping[str, Change], given: AllGiven) -> None:
         self._inference = inference
         self._backend = inference.backend
         self._matcher = inference.matcher
@@ -56,10 +68,18 @@ class _Absorption:
         self._chains: dict[str, Chain] = dict(self._line.chains)
         self._last_flips = last_flips(self._line.flips)
         self._start = changes
+        self._given = given
         # How the new run differs from the old one after the cycle just done.
         self.differ: dict[str, Change] = dict(changes)
         # By rule, how many instances the new run has more in the cycle just done.
         self._shift: dict[int, Counted] = {}
+        # The clocks at which the two runs are given other facts, the last at which that changes numbers, and by how
+        # much the numbers of the new run differ for it in the cycle just done.
+        old = inference.timeline.given
+        self._told = {at for at in {*old, *given} if old.get(at) is not given.get(at)}
+        self._last_told = max(self._told, default=-1) + 1
+        self._outer: Signs = {}
+        self.told_facts = 0
         # Relations in which either run's database, or their difference, changed in the cycle just done.
         self._moved: set[str] = set(changes)
         self._edits: dict[str, _Edits] = {name: _Edits() for name in self._chains}
@@ -68,20 +88,21 @@ class _Absorption:
         self._ends = list(self._line.ends)
 
     def run(self) -> None:
-        """Follow the differences to the last cycle that was done, or to where there are none."""
+        """Follow the differences to the last cycle that was done, or to where there are none and will be none."""
         self._mark(0)
         for phase in range(len(self._ends)):
             self._shift = {}
             rules = self._inference.phases[phase]
             heads = {rule.relation for rule in rules}
-            agree = False
+            over = False
             for number in self._cycles(phase):
-                if not self._cycle(rules, heads, clock(phase, number), number == 1):
-                    agree = True
+                over = not (self.differ or self._shift or self._outer) and clock(phase, number) > self._last_told
+                if over:
                     break
+                self._cycle(rules, heads, clock(phase, number), number == 1)
             if not self._flips_at(clock(phase, self._ends[phase])):
                 self._ends[phase] = self._end_of(phase)
-            if agree:
+            if over:
                 return
 
     def _cycles(self, phase: int) -> Iterator[int]:
@@ -100,23 +121,41 @@ class _Absorption:
 
     def _end_of(self, phase: int) -> int:
         """The cycle of a phase, in the new run, that is the first to change nothing."""
-        number = self._ends[phase]
-        while number > 1 and not self._flips_at(clock(phase, number - 1)):
+        number, given = self._ends[phase], last_given(self._given)
+        while number > 1 and clock(phase, number - 1) > given and not self._flips_at(clock(phase, number - 1)):
             number -= 1
         return number
 
-    def _cycle(self, rules: tuple[NormalRule, ...], heads: Collection[str], at: int, first: bool) -> bool:
-        """One cycle of both runs; False when they will never differ again."""
-        if not self.differ:
-            for rule in rules:
-                if rule.number in self._shift:
-                    self._record(rule, at, self._shift.pop(rule.number).negated())
-            return False
-        again = [rule for rule in rules if first or self._matcher.reads(rule) & self._moved]
-        self._match(again, at)
-        self._decide(rules, {rule.relation for rule in again} | (self._moved & set(heads)), at)
+    def _cycle(self, rules: tuple[NormalRule, ...], heads: Collection[str], at: int, first: bool) -> None:
+        """One cycle of both runs, as far as they differ."""
+        told = self._tell(at)
+        if self.differ:
+            again = [rule for rule in rules if first or self._matcher.reads(rule) & self._moved]
+        else:
+            again = [rule for rule in rules if rule.number in self._shift]
+        if self.differ or again or told:
+            self._match(again, at)
+            self._decide(rules, {rule.relation for rule in again} | (self._moved & set(heads)) | told, at)
+        else:
+            self._moved = set(self._line.flips.get(at, ()))
         self._mark(at)
-        return True
+
+    def _tell(self, at: int) -> set[str]:
+        """Take in what is given at a clock; the relations of which that changes numbers, in either run."""
+        told = told_at(self._line.given, at) | told_at(self._given, at)
+        if not told:
+            return told
+        backend = self._backend
+        old, new = (given_counts(backend, given, at) for given in (self._line.given, self._given))
+        for key in {**old, **new}:
+            back = [counted.negated() for counted in part_of(key, old)]
+            changed = backend.total(key[0], [*part_of(key, new), *back])
+            if len(changed):
+                self._edit(*key).append((at, changed))
+                before = self._outer.pop(key, None)
+                self._outer |= summed(backend, {key: [changed] if before is None else [before, changed]})
+                self.told_facts += len(changed) if at in self._told else 0
+        return told
 
     def _match(self, rules: list[NormalRule], at: int) -> None:
         """Find the instances that the databases before this cycle do not share."""
@@ -147,12 +186,17 @@ class _Absorption:
 
     def _record(self, rule: NormalRule, at: int, counted: Counted) -> None:
         if len(counted):
-            edits = self._edits[rule.relation]
-            (edits.deleted if rule.deletes else edits.added).append((at, counted))
+            self._edit(rule.relation, rule.deletes).append((at, counted))
+
+    def _edit(self, name: str, deletes: bool) -> list[tuple[int, Counted]]:
+        edits = self._edits[name]
+        return edits.deleted if deletes else edits.added
 
     def _decide(self, rules: tuple[NormalRule, ...], names: Collection[str], at: int) -> None:
         """What differs after this cycle, in relations where that may have changed."""
-        signs = by_sign(self._backend, [rule for rule in rules if rule.relation in names], self._shift)
+        found = by_sign(self._backend, [rule for rule in rules if rule.relation in names], self._shift)
+        outer = {key: counted for key, counted in self._outer.items() if key[0] in names}
+        signs = summed(self._backend, {key: part_of(key, found, outer) for key in {**found, **outer}})
         moved = set(self._line.flips.get(at, ()))
         for name in names:
             before = self.differ.get(name) or self._nothing(name)
@@ -219,7 +263,8 @@ class _Absorption:
         ends = tuple(self._ends)
         final = clock(len(ends) - 1, ends[-1])
         marks = {at: mark for at, mark in self._marks.items() if at <= final}
-        return Timeline(chains, ends, self._last(chains), {at: by for at, by in flips.items() if by}, marks)
+        flips = {at: by for at, by in flips.items() if by}
+        return Timeline(chains, ends, self._last(chains), flips, marks, self._given)
 
     def _last(self, chains: Mapping[str, Chain]) -> dict[str, Change]:
         """What the new run changed in the last cycle that was done.

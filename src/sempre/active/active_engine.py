@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from sempre.active.absorb import absorb
 from sempre.active.budget import default_budget, resident
 from sempre.active.endless_runs import report, too_large
 from sempre.active.inference import Cycle, Endless, Inference
 from sempre.active.matcher import Matcher
-from sempre.active.timeline import Phases, Timeline, one_phase
-from sempre.analysis.model import CheckedProgram
+from sempre.active.timeline import AllGiven, Given, Phases, Timeline, clock, one_phase
+from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.data import dataclass
 from sempre.diagnostics import InternalError
-from sempre.engine import EpochResult, Pending, Progress, Snapshot, StratumReport
+from sempre.engine import EpochResult, Journal, Pending, Progress, Snapshot, StratumReport
 from sempre.kernel.capacity import CapacityError
 from sempre.kernel.functors import Fault
 from sempre.maintain.planning import Plans
-from sempre.maintain.strategy import Change
+from sempre.maintain.strategy import Change, DeferredMemory
+from sempre.modules.spec import Module
+from sempre.places import Places
 from sempre.plan.backend import CycleBackend, Rows, Version
 from sempre.plan.faults import limit_errors
 from sempre.results import Decoder
@@ -50,8 +52,11 @@ class ActiveEpoch:
     ignored_insertions: int = 0
     ignored_deletions: int = 0
 
-    def absorb(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows]) -> None:
-        """Change the input: delete first, then insert."""
+    def absorb(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], cycle: int = 0) -> None:
+        """Change the input, or what is given in a later cycle: delete first, then insert."""
+        if cycle:
+            self._give(insert, delete, clock(0, cycle))
+            return
         pending = Pending(dict(self.explicit))
         for name in {*insert, *delete}:
             old = self.explicit[name]
@@ -62,6 +67,23 @@ class ActiveEpoch:
         if pending.changes:
             with self.engine.reporting():
                 absorb(self.inference, pending.changes)
+
+    def _give(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], at: int) -> None:
+        backend, given = self.engine.backend, self.inference.timeline.given
+        known = dict(given.get(at, {}))
+        for name in {*insert, *delete}:
+            nothing = backend.empty(name).rows()
+            coming, going = insert.get(name, nothing), delete.get(name, nothing)
+            old = known.get(name, Given(nothing, nothing))
+            new = old.changed(backend, coming, going)
+            if len(new.added) or len(new.deleted):
+                known[name] = new
+            again = backend.difference(going, backend.version(coming))
+            self.ignored_insertions += len(backend.intersection(coming, backend.version(old.added)))
+            self.ignored_deletions += len(backend.intersection(again, backend.version(old.deleted)))
+        if known:
+            with self.engine.reporting():
+                absorb(self.inference, {}, {**given, at: known})
 
     def advance(self) -> bool:
         """One cycle; False if there is no more to do."""
@@ -102,15 +124,45 @@ class ActiveEngine:
     memory: int | None = field(default_factory=default_budget)
     phases: Phases = ()
     strategy: str = "active"
+    journal: Journal | None = None
+    # What the next epoch is given in later cycles from a state that it takes over.
+    inherited: AllGiven = field(default_factory=dict)
     snapshot: Snapshot = field(init=False)
     plans: Plans = field(init=False)
+    places: Places = field(init=False)
 
     def __post_init__(self) -> None:
         self.phases = self.phases or one_phase(self.program)
-        self.plans = Plans(self.program, self.backend)
+        self.places = Places(self.program, {self.backend.place: self.backend})
+        self.plans = self.places.plans[self.backend.place]
         nothing = {name: self.backend.empty(name) for name in self.program.relations}
         chains = {name: self.backend.chain(name, version.rows()) for name, version in nothing.items()}
         self.snapshot = Snapshot(-1, True, nothing, nothing, {TIMELINE: Timeline(chains)})
+
+    # What a store asks of an engine: active rules have no modules, put nothing off, and are remembered all together.
+
+    @property
+    def memory_strata(self) -> tuple[Stratum, ...]:
+        """What is remembered together."""
+        return (Stratum(TIMELINE, tuple(self.program.relations), (), self.program.rules),)
+
+    @property
+    def modules(self) -> Mapping[int, tuple[Module, ...]]:
+        return {}
+
+    @property
+    def deferred(self) -> Mapping[str, NormalRule]:
+        return {}
+
+    def strategy_name(self, stratum: Stratum) -> str:
+        """The strategy of a stratum."""
+        return self.strategy
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Begin with a state that was kept somewhere. Can only be the first thing that happens."""
+        assert self.snapshot.epoch < 0, "an engine that has a state takes no other"
+        self.backend.keep()
+        self.snapshot = snapshot
 
     @property
     def is_empty(self) -> bool:
@@ -123,7 +175,7 @@ class ActiveEngine:
     @property
     def timeline(self) -> Timeline:
         """The run of the last epoch."""
-        timeline = self.snapshot.memories[TIMELINE]
+        timeline = DeferredMemory.settled(self.snapshot.memories[TIMELINE])
         if not isinstance(timeline, Timeline):
             raise InternalError("the snapshot has no timeline")
         return timeline
@@ -146,19 +198,55 @@ class ActiveEngine:
         delete: Mapping[str, Rows],
         batch: tuple[str, int] | None = None,
         before_commit: BeforeCommit | None = None,
+        cycle: int = 0,
     ) -> EpochResult:
         """One epoch, from its changes to the end of the run; everything or nothing.
+
+        The changes are those of a cycle, 0 for the input.
 
         `before_commit` sees what is about to become the state; if it raises, nothing has happened.
         """
         epoch = self.begin()
-        epoch.absorb(insert, delete)
+        epoch.absorb(insert, delete, cycle)
         while epoch.advance():
             pass
         return self.commit(epoch, batch, before_commit)
 
+    def run_again(self) -> EpochResult:
+        """An epoch that changes nothing but what is wrong: the run from scratch on what the state says was given."""
+        before = self.snapshot
+        again = ActiveEngine(
+            self.program, self.backend, self.decoder, self.limit, memory=self.memory, phases=self.phases
+        )
+        again.run_with({name: version.rows() for name, version in before.explicit.items()}, self.timeline.given)
+        right = again.snapshot.versions
+        changes = {
+            name: Change(
+                self.backend.difference(right[name].rows(), before.versions[name]),
+                self.backend.difference(before.versions[name].rows(), right[name]),
+            )
+            for name in right
+        }
+        changes = {name: change for name, change in changes.items() if change}
+        after = replace(again.snapshot, epoch=before.epoch + 1, batches=before.batches)
+        result = EpochResult(changes, self.strategy, "repair", 0.0, ())
+        self.become(before, after, result)
+        return result
+
+    def run_with(self, facts: Mapping[str, Rows], given: AllGiven) -> None:
+        """One epoch from nothing: the input, and all that is given in later cycles."""
+        epoch = self.begin()
+        with self.reporting():
+            absorb(epoch.inference, {}, given)
+        epoch.absorb(facts, {})
+        while epoch.advance():
+            pass
+        self.commit(epoch)
+
     def begin(self, watch: Watch | None = None) -> ActiveEpoch:
         """An epoch that has changed nothing yet; `watch` is told every cycle."""
+        if self.journal is not None:
+            self.journal.begin(self.snapshot)
         started = time.perf_counter()
         total = 0
 
@@ -173,6 +261,8 @@ class ActiveEngine:
 
         matcher = Matcher(self.backend, self.plans)
         inference = Inference(matcher, self.phases, self.timeline, self.limit, observe)
+        if self.inherited:
+            absorb(inference, {}, self.inherited)
         return ActiveEpoch(
             self, self.snapshot, inference, dict(self.snapshot.explicit), started, self.backend.instances
         )
@@ -202,9 +292,20 @@ class ActiveEngine:
         )
         if before_commit is not None:
             before_commit(after, result)
-        self.backend.keep()
-        self.snapshot = after
+        self.become(before, after, result)
         return result
+
+    def become(self, before: Snapshot, after: Snapshot, result: EpochResult) -> None:
+        """Make `after` the state; durable first, where there is a journal."""
+
+        def become() -> None:
+            self.backend.keep()
+            self.snapshot, self.inherited = after, {}
+
+        if self.journal is None:
+            become()
+        else:
+            self.journal.commit(before, after, result, become)
 
     def _net(self, name: str, epoch: ActiveEpoch) -> Change:
         """How a relation changed in all, from the rows that came or went on the way."""

@@ -16,7 +16,8 @@ from sempre.diagnostics import StateError
 from sempre.engine import EpochResult
 from sempre.plan.backend import Rows
 
-Update = tuple[Mapping[str, Rows], Mapping[str, Rows]]
+# Rows to insert and to delete, and the cycle that they are for.
+Update = tuple[Mapping[str, Rows], Mapping[str, Rows], int]
 
 
 class Session:
@@ -47,17 +48,17 @@ class Session:
         if self._epoch is not None:
             raise StateError("inference is running already", hint="Use interrupt() for changes, wait() for its end.")
         self._epoch = self._engine.begin(watch)
-        self._arrived = [(insert, delete)]
+        self._arrived = [(insert, delete, 0)]
         self._stopping = False
         self._go_on(self._epoch)
 
-    def interrupt(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows]) -> None:
-        """Have changes absorbed at the next cycle boundary."""
+    def interrupt(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], cycle: int = 0) -> None:
+        """Have changes of a cycle absorbed at the next cycle boundary."""
         epoch = self._epoch
         if epoch is None:
             raise StateError("no inference is running", hint="Use start() to begin one, or apply().")
         with self._lock:
-            self._arrived.append((insert, delete))
+            self._arrived.append((insert, delete, cycle))
             if self._thread is None and self._error is None:
                 self._go_on(epoch)
 
@@ -95,8 +96,8 @@ class Session:
             while not self._stopping:
                 with self._lock:
                     arrived, self._arrived = self._arrived, []
-                for insert, delete in arrived:
-                    epoch.absorb(insert, delete)
+                for update in arrived:
+                    epoch.absorb(*update)
                 if not epoch.advance() and self._is_done():
                     return
         except BaseException as error:  # noqa: BLE001  # whatever it is, wait() raises it where somebody looks

@@ -9,10 +9,13 @@ from sempre.data import dataclass
 from sempre.plan.backend import Rows, View
 from sempre.plan.ops import HEAD, Read
 
+# What an event says where no rule acted, or not only rules.
+GIVEN = "given in this cycle"
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A rule that acted on a fact in a cycle, and by how many instances."""
+    """A rule, or what is given from outside, that acted on a fact in a cycle, and by how many instances."""
 
     rule: str
     deletes: bool
@@ -60,9 +63,21 @@ def history(engine: ActiveEngine, name: str, row: Rows) -> FactHistory:
     for cycle in chain.cycles_of(row):
         added = bool(chain.present(row, cycle).all())
         rules = [rule for rule in engine.program.rules if rule.relation == name and rule.deletes != added]
-        events.append(Event(cycle, added, _causes(engine, rules, name, row, cycle)))
+        causes = _causes(engine, rules, name, row, cycle)
+        if _is_given(engine, name, row, cycle, added):
+            causes = (*causes, Cause(GIVEN, not added, 1))
+        events.append(Event(cycle, added, causes))
     (values,) = engine.decoder.tuples(engine.program.relations[name], row.columns(), 1)
     return FactHistory(fact_text(name, values), len(engine.backend.intersection(row, chain.now)) > 0, tuple(events))
+
+
+def _is_given(engine: ActiveEngine, name: str, row: Rows, cycle: int, added: bool) -> bool:
+    """Whether somebody added or deleted the fact in a cycle."""
+    given = engine.timeline.given.get(cycle, {}).get(name)
+    if given is None:
+        return False
+    rows = given.added if added else given.deleted
+    return len(engine.backend.intersection(row, engine.backend.version(rows))) > 0
 
 
 def _causes(engine: ActiveEngine, rules: list[NormalRule], name: str, row: Rows, cycle: int) -> tuple[Cause, ...]:

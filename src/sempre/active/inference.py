@@ -11,9 +11,10 @@ cycle changes nothing, and when it comes back to a database it has been in.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from sempre.active.matcher import Matcher
-from sempre.active.timeline import Phases, Timeline, clock
+from sempre.active.timeline import Phases, Signs, Timeline, clock, given_counts, last_given, summed
 from sempre.analysis.model import NormalRule
 from sempre.data import dataclass
 from sempre.maintain.states import Sides
@@ -47,9 +48,6 @@ class Endless(Exception):
         self.period = period
 
 
-Signs = dict[tuple[str, bool], Counted]
-
-
 class Inference:
     """A run under way. `timeline` is what is done so far; every cycle replaces it, and nothing else changes."""
 
@@ -80,19 +78,18 @@ class Inference:
         # These grow with every cycle, so they are copied once and not for each of them.
         self._flips, self._marks = dict(timeline.flips), dict(timeline.marks)
         self._known = {mark: at for at, mark in sorted(self._marks.items())}
-        self.timeline = Timeline(timeline.chains, timeline.ends, timeline.last, self._flips, self._marks)
+        self.timeline = replace(timeline, flips=self._flips, marks=self._marks)
 
     @property
     def is_over(self) -> bool:
-        line = self.timeline
-        return bool(line.ends[-1]) and not line.last and len(line.ends) == len(self.phases)
+        return self.timeline.is_still and len(self.timeline.ends) == len(self.phases)
 
     def advance(self) -> bool:
         """One cycle; False if the run is over."""
         if self.is_over:
             return False
         line = self.timeline
-        ends = (*line.ends, 0) if line.ends[-1] and not line.last else line.ends
+        ends = (*line.ends, 0) if line.is_still else line.ends
         phase, number = len(ends) - 1, ends[-1] + 1
         at = clock(phase, number)
         if number > self.limit:
@@ -107,7 +104,7 @@ class Inference:
         if changes:
             self._flips[at] = {name: len(change.plus) + len(change.minus) for name, change in changes.items()}
         self._marks[at] = mark
-        self.timeline = Timeline(chains, (*ends[:-1], number), changes, self._flips, self._marks)
+        self.timeline = replace(line, chains=chains, ends=(*ends[:-1], number), last=changes)
         self.observe(Cycle(phase, number, changes))
         if changes:
             self._check_repetition(phase, at, mark)
@@ -131,14 +128,18 @@ class Inference:
         else:
             found = self.matcher.difference(rules, line.last, sizes, read)
         # Indexes made on the way are kept.
-        self.timeline = Timeline(chains, line.ends, line.last, line.flips, line.marks)
+        self.timeline = replace(line, chains=chains)
         return found
 
     def _apply(self, at: int, counts: Mapping[int, Counted]) -> tuple[dict[str, Chain], dict[str, Change]]:
         """The chains after the cycle, and what came and went."""
         chains = dict(self.timeline.chains)
         changes: dict[str, Change] = {}
-        signs = by_sign(self.backend, self._rules(counts), counts)
+        found = by_sign(self.backend, self._rules(counts), counts)
+        given = given_counts(self.backend, self.timeline.given, at)
+        signs = (
+            summed(self.backend, {key: part_of(key, found, given) for key in {**found, **given}}) if given else found
+        )
         for name in {name for name, _ in signs}:
             chains[name], plus, minus = chains[name].advanced(at, signs.get((name, False)), signs.get((name, True)))
             if len(plus) or len(minus):
@@ -152,7 +153,7 @@ class Inference:
         """The same database again means the same cycles again, for ever."""
         before = self._known.get(mark)
         self._known[mark] = at
-        if before is None or before < clock(phase, 0):
+        if before is None or before < max(clock(phase, 0), last_given(self.timeline.given)):
             return
         if all(self._is_back(name, before, at) for name in self.timeline.chains):
             number = at - clock(phase, 0)
@@ -173,3 +174,8 @@ def by_sign(backend: Backend, rules: Sequence[NormalRule], counts: Mapping[int, 
         if counted is not None and len(counted):
             parts.setdefault((rule.relation, rule.deletes), []).append(counted)
     return {key: backend.total(key[0], every) for key, every in parts.items()}
+
+
+def part_of(key: tuple[str, bool], *signs: Signs) -> list[Counted]:
+    """What each of some differences says of a relation."""
+    return [each[key] for each in signs if key in each]

@@ -138,7 +138,13 @@ class Database(Epochs):
         """Epoch 0: the program's own facts, and these tables. Can only be the first thing that happens."""
         return self._materialise(tables or {})
 
-    def apply(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> ChangeSet:
+    def apply(
+        self,
+        insert: Mapping[str, Any] | None = None,
+        delete: Mapping[str, Any] | None = None,
+        *,
+        cycle: Any = None,
+    ) -> ChangeSet:
         """One epoch: delete, then insert; all of it or, if anything fails, nothing.
 
         Parameters
@@ -146,9 +152,23 @@ class Database(Epochs):
         insert, delete
             Rows by relation: tuples, dicts, Arrow, pandas, polars or Spark DataFrames. Columns with names are found
             by these; `sempre.by_name` and `sempre.by_position` say otherwise.
+        cycle
+            For active rules: the cycle in which this happens, as if a rule had done it there. By default, and with 0,
+            it is the input that changes.
         """
+        self._check_cycle(cycle)
         self._materialized()
-        return self._apply(insert or {}, delete or {})
+        return self._apply(insert or {}, delete or {}, cycle or 0)
+
+    def _check_cycle(self, cycle: Any) -> None:
+        if cycle is None:
+            return
+        self._active()
+        assert isinstance(self._engine, ActiveEngine)
+        most = self._engine.limit
+        if isinstance(cycle, bool) or not isinstance(cycle, int) or not 0 <= cycle <= most:
+            hint = f"Use a whole number from 0, the input, to {most:,}, the most that `cycles` allows."
+            raise StateError(f"`cycle` is {cycle!r}", hint=hint)
 
     def whatif(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> Whatif:
         """What `apply` would change, and how it would go; nothing is kept, unless it is committed.
@@ -209,14 +229,24 @@ class Database(Epochs):
             rows = self._rows(coming, going)
             session.start(*rows, None if watch is None else lambda cycle: watch(self._changes.of_cycle(cycle)))
 
-    def interrupt(self, insert: Mapping[str, Any] | None = None, delete: Mapping[str, Any] | None = None) -> None:
-        """Change the input while inference runs: absorbed at the next cycle boundary, as if it had always been so."""
+    def interrupt(
+        self,
+        insert: Mapping[str, Any] | None = None,
+        delete: Mapping[str, Any] | None = None,
+        *,
+        cycle: Any = None,
+    ) -> None:
+        """Change the input, or another `cycle`, while inference runs.
+
+        It is absorbed at the next cycle boundary, as if it had always been so.
+        """
+        self._check_cycle(cycle)
         self._open()
         session = self._active()
         if not session.is_open:
             raise StateError("no inference is running", hint="Use start() to begin one, or apply().")
         coming, going = self._intake.take(insert or {}), self._intake.take(delete or {})
-        session.interrupt(*self._rows(coming, going))
+        session.interrupt(*self._rows(coming, going), cycle or 0)
         self._absorbed |= coming.by_position | going.by_position
 
     def wait(self) -> ChangeSet:

@@ -202,12 +202,12 @@ class Epochs:
         declared, types = self._engine.program.relations, self.program.checked.types
         return {name: encode_rows(declared[name], rows, self._backend.values, types) for name, rows in asked.items()}
 
-    def _apply(self, insert: Mapping[str, Any], delete: Mapping[str, Any]) -> ChangeSet:
-        """One epoch of rows of any kind."""
+    def _apply(self, insert: Mapping[str, Any], delete: Mapping[str, Any], cycle: int = 0) -> ChangeSet:
+        """One epoch of rows of any kind; `cycle` is that of active rules in which they come and go."""
         with self._turn(), self._numbered():
             coming, going = self._intake.take(insert), self._intake.take(delete, known=self._is_local)
             by_position = coming.by_position | going.by_position
-            return self._epoch(lambda: self._rows(coming, going), by_position=by_position)
+            return self._epoch(lambda: self._rows(coming, going), by_position=by_position, cycle=cycle)
 
     def _rows(self, insert: IncomingRows, delete: IncomingRows) -> tuple[dict[str, Any], dict[str, Any]]:
         self._intake.fit(insert)
@@ -221,6 +221,7 @@ class Epochs:
         batch: tuple[str, int] | None = None,
         publish: Callable[[int, ChangeSet], None] | None = None,
         by_position: Collection[str] = (),
+        cycle: int = 0,
     ) -> ChangeSet:
         """One epoch of the rows to insert and those to delete, which are laid out anew whenever the state changed.
 
@@ -233,7 +234,7 @@ class Epochs:
         try:
             while True:
                 try:
-                    return self._attempt(*rows(), batch, publish, by_position)
+                    return self._attempt(*rows(), batch, publish, by_position, cycle)
                 except Overtaken:
                     continue
                 except BackendError:
@@ -251,6 +252,7 @@ class Epochs:
         batch: tuple[str, int] | None,
         publish: Callable[[int, ChangeSet], None] | None,
         by_position: Collection[str],
+        cycle: int,
     ) -> ChangeSet:
         engine, before = self._engine, self._engine.snapshot
         jobs = self._jobs()
@@ -265,7 +267,10 @@ class Epochs:
                 publish(after.epoch, made[0])
 
         try:
-            engine.apply(plus, minus, batch, before_commit)
+            if isinstance(engine, ActiveEngine):
+                engine.apply(plus, minus, batch, before_commit, cycle)
+            else:
+                engine.apply(plus, minus, batch, before_commit)
         except BaseException:
             if made and engine.snapshot is before:
                 made[0].withdraw()

@@ -6,6 +6,8 @@ from bisect import bisect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sempre.active.active_engine import ActiveEngine
+from sempre.active.timeline import Given
 from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import Diagnostic, StateError
@@ -13,6 +15,7 @@ from sempre.engine import Engine
 from sempre.lang.parser import parse
 from sempre.limits import DEFAULTS, Limits
 from sempre.maintain.strategy import difference
+from sempre.plan.backend import Rows
 from sempre.rewrites.demand import is_demand, with_demand
 from sempre.storage.differences import Differences, differences, stored_alike
 from sempre.storage.digests import program_digest
@@ -54,14 +57,14 @@ def program_differences(store: Store, program: Program, epoch: int | None = None
 
 def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> Keeper:
     """Give a database the state of a store, and let its epochs go there."""
-    engine = database._stratified("a store")
+    engine = database._engine
     store = as_store(place, database._options.limits)
     if epoch is not None:
         store.require()
     backend, cluster = database._backend, database._cluster
     tables = LocalTables(engine.program, backend) if cluster is None else cluster
     program = database.program
-    keeper = Keeper(store, program.text, program.checked, engine, backend, tables, read_only=epoch is not None)
+    keeper = Keeper(store, _text_of(program), program.checked, engine, backend, tables, read_only=epoch is not None)
     found = program_differences(store, database.program, epoch) if store.exists else Differences(())
     if found and not migrate:
         raise _other_program(store, found)
@@ -71,13 +74,21 @@ def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> 
         except BaseException:
             keeper.close()
             raise
-        if keeper.manifest is not None and keeper.manifest.parts:
+        if keeper.manifest is not None and keeper.manifest.parts and isinstance(engine, Engine):
             # Tables hold plain values, which get their numbers when they are first read: a question has to see these.
             engine.branch = None
     engine.journal = keeper
     if found:
         _migrate(database, keeper)
     return keeper
+
+
+def _text_of(program: Program) -> str:
+    """The text that a store keeps: it says by itself under which semantics it was checked."""
+    checked = program.checked
+    if checked.pragmas.get("semantics", "stratified") == checked.semantics:
+        return program.text
+    return f'{program.text.rstrip()}\n.pragma "semantics" "{checked.semantics}"\n'
 
 
 def _other_program(store: Store, found: Differences) -> StateError:
@@ -111,9 +122,37 @@ def _migrate(database: Database, keeper: Keeper) -> None:
             add(name, after.get(name, set()) - before.get(name, set()), True)
         written = keeper_of(old).manifest
         assert written is not None, "there was an epoch to open"
+        _inherit(database, old)
         keeper.start_over(written)
     with database._turn(), keeper.named("migrate"):
         database._epoch(lambda: database._intake.last_wins(operations))
+
+
+def _inherit(new: Database, old: Database) -> None:
+    """Take over what was given in later cycles than the input, of relations that are stored alike."""
+    given = old._engine.timeline.given if isinstance(old._engine, ActiveEngine) else {}
+    if not given:
+        return
+    if not isinstance(new._engine, ActiveEngine):
+        raise StateError(
+            f"`{keeper_of(old).store.name}` has facts that were given in later cycles than the input",
+            hint="Stratified rules have no cycles: leave the rules active, or start a new store.",
+        )
+
+    def moved(name: str, rows: Rows) -> Rows:
+        relation = old.program.relations[name]
+        columns, size = new._encode(name, old._decoder.table(relation, rows.columns(), len(rows)))
+        new._backend.fit({name: columns})
+        return new._backend.rows(name, columns, size)
+
+    new._engine.inherited = {
+        at: {
+            name: Given(moved(name, each.added), moved(name, each.deleted))
+            for name, each in facts.items()
+            if stored_alike(old.program.checked, new.program.checked, name)
+        }
+        for at, facts in given.items()
+    }
 
 
 def _carried_demand(old: Database, new: Database) -> list[Operation]:
@@ -139,7 +178,7 @@ def own_facts(database: Database) -> dict[str, set[tuple[Any, ...]]]:
 
 def detached(database: Database) -> Database:
     """A database whose further epochs stay in memory."""
-    database._stratified("a store").journal = None
+    database._engine.journal = None
     return database
 
 
@@ -204,7 +243,9 @@ def first_difference(database: Database) -> int:
 
 def repair(database: Database) -> ChangeSet:
     """Derive everything again from the explicit facts, and write what differs as a new epoch."""
-    engine, keeper = database._stratified("a store"), keeper_of(database)
+    engine, keeper = database._engine, keeper_of(database)
+    if isinstance(engine, ActiveEngine):
+        return _run_again(database, engine, keeper)
     with database._turn(), keeper.named("repair"):
         before, bring, main = engine.snapshot, engine.places.bring, engine.places.main
         versions, explicit = (
@@ -223,6 +264,15 @@ def repair(database: Database) -> ChangeSet:
         keeper.begin(before)
         engine.commit(after, before, result)
         return database._changes.of_epoch(result, before, after)
+
+
+def _run_again(database: Database, engine: ActiveEngine, keeper: Keeper) -> ChangeSet:
+    """Run active rules again on what they were given, and write what differs as a new epoch."""
+    with database._turn(), keeper.named("repair"):
+        before = engine.snapshot
+        keeper.begin(before)
+        result = engine.run_again()
+        return database._changes.of_epoch(result, before, engine.snapshot)
 
 
 def vacuum(place: Any, keep: int = 1) -> tuple[int, int]:

@@ -25,13 +25,15 @@ import numpy as np
 
 from sempre.data import dataclass
 from sempre.kernel import join
-from sempre.kernel.layout import Column, Field, Keys, Packing, common_packing, packing
+from sempre.kernel.layout import Column, Field, Keys, Packing, common_packing, fields_covering, packing
 from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import Order, RowSet, Trace, TraceView, within
 
 # Room for cycle numbers grows by this many bits at a time.
 CYCLE_BITS = 12
 Stamped = tuple[int, Counted]
+# The kinds of records.
+POINTS, ADDED, DELETED = "points", "added", "deleted"
 
 
 def _stamped_packing(layout: Packing, cycle: int) -> Packing:
@@ -187,6 +189,22 @@ def _sums(tally: Tally, rows: RowSet, cycle: int) -> join.Weights:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredRecords:
+    """Records as columns, in any order: the cycle of each, its row, and its number."""
+
+    cycles: Column
+    columns: Sequence[Column]
+    numbers: join.Weights
+
+    def counted(self, fields: Sequence[Field]) -> Counted:
+        """The same with the rows and cycles as keys."""
+        layout = packing(fields_covering(self.columns, fields), tuple(range(len(fields))))
+        target = _stamped_packing(layout, int(self.cycles.max()) if self.cycles.size else 0)
+        keys = target.pack([*self.columns, self.cycles], self.cycles.size)
+        return Counted(target, *join.consolidate(keys, self.numbers))
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
     """The chains of all rows of one relation.
 
@@ -206,7 +224,51 @@ class Chain:
         nothing = Trace.empty(rows.packing.fields)
         return Chain(Trace.of(rows), nothing, Trace.empty(layout.fields), Tally(layout), Tally(layout))
 
+    @staticmethod
+    def restored(now: Trace, points: StoredRecords, added: StoredRecords, deleted: StoredRecords) -> Chain:
+        """The chains with these records, of a relation that has the rows of `now` after the last cycle."""
+        flips = points.counted(now.fields).rows()
+        tallies = [each.counted(now.fields) for each in (added, deleted)]
+        chain = Chain(
+            now,
+            Trace.empty(now.fields),
+            Trace.of(flips),
+            *(Tally(each.packing).adding(each) for each in tallies),
+        )
+        return chain._sorted_out(_unstamped(flips))
+
     # ------------------------------------------------------------------------------------------------ reading
+
+    def runs(self, what: str) -> list[tuple[Packing, Keys, join.Weights | int]]:
+        """The records of one kind, as runs of rows with cycles and numbers that add up to them.
+
+        Chains share the runs that they have in common.
+        """
+        if what != POINTS:
+            tally: Tally = getattr(self, what)
+            return [(tally.packing, keys, weights) for keys, weights in tally.runs()]
+        found: list[tuple[Packing, Keys, join.Weights | int]] = []
+        trace: Trace | None = self.points
+        sign = 1
+        while trace is not None:
+            found += [(trace.packing, run.keys, sign) for run in trace.orders[trace.own]]
+            trace, sign = trace.dead, -sign
+        return found
+
+    def by_cycle(self, relation: str) -> dict[int, tuple[int, int]]:
+        """By cycle, how many rows came or went, and their digest; for cycle 0, the rows that were there."""
+        found: dict[int, tuple[int, int]] = {}
+        start = [RowSet(rows.packing, rows.keys[self.present(rows, 0)]) for rows in (self.now.rows(), self.gone.rows())]
+        found[0] = sum(map(len, start)), digest(relation, start[0]) ^ digest(relation, start[1])
+        rows = self.points.rows()
+        if not len(rows):
+            return found
+        *columns, cycles = rows.columns()
+        order = np.argsort(cycles, kind="stable")
+        numbers, first, sizes = np.unique(cycles[order], return_index=True, return_counts=True)
+        marks = np.bitwise_xor.reduceat(_digests(relation, columns, len(rows))[order], first)
+        found |= {int(number): (int(size), int(mark)) for number, size, mark in zip(numbers, sizes, marks, strict=True)}
+        return found
 
     def present(self, rows: RowSet, cycle: int) -> join.Mask:
         """Which rows were there at `cycle`."""
@@ -233,7 +295,9 @@ class Chain:
         return TraceView(tuple(parts))
 
     def at(self, cycle: int) -> Trace:
-        """The relation at `cycle`; reads all of it."""
+        """The relation at `cycle`; reads all of it, unless it never changed."""
+        if not self.points.size:
+            return self.now
         both = [self.now.rows(), self.gone.rows()]
         return Trace.of(union(RowSet(rows.packing, rows.keys[self.present(rows, cycle)]) for rows in both))
 
@@ -375,10 +439,15 @@ def digest(relation: str, rows: RowSet) -> int:
     """A number that tells sets of rows apart: that of a symmetric difference is the exclusive or of the two."""
     if not len(rows):
         return 0
-    mixed = np.full(len(rows), np.uint64(_spread(relation)))
-    for column in rows.columns():
-        mixed = _mix(mixed ^ column.view(np.uint64))
-    return int(np.bitwise_xor.reduce(_mix(mixed)))
+    return int(np.bitwise_xor.reduce(_digests(relation, rows.columns(), len(rows))))
+
+
+def _digests(relation: str, columns: Sequence[Column], size: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """The number of each row."""
+    mixed = np.full(size, np.uint64(_spread(relation)))
+    for column in columns:
+        mixed = _mix(mixed ^ np.ascontiguousarray(column).view(np.uint64))
+    return _mix(mixed)
 
 
 def _spread(text: str) -> int:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from sempre.analysis.model import Stratum
 from sempre.maintain.strategy import Strategy, Work
-from sempre.plan.backend import Counted, Rows, Tally
+from sempre.plan.backend import Chain, Counted, Rows, Tally
 
 # What a manifest says of a memory: plain values.
 Meta = Mapping[str, Any]
@@ -35,6 +35,10 @@ class MemorySink(Protocol):
         """Rows with their numbers, in an iteration if the set has such."""
         ...
 
+    def chain(self, relation: str, chain: Chain) -> None:
+        """The records of a relation, in sets of the kinds `points`, `added` and `deleted`; not the relation itself."""
+        ...
+
 
 class MemorySource(Protocol):
     """Gives the sets of a stored memory."""
@@ -45,6 +49,14 @@ class MemorySource(Protocol):
 
     def iterations(self, kind: str, stratum: Stratum, size: int) -> list[dict[str, Counted]]:
         """For each of so many iterations, the numbers of one kind, for every relation of the stratum."""
+        ...
+
+    def chain(self, relation: str) -> Chain:
+        """The chains of a relation."""
+        ...
+
+    def rows(self, kind: str, relation: str) -> dict[int, Rows]:
+        """The rows of one kind, by their iterations."""
         ...
 
     def memory(self, meta: Meta, stratum: Stratum) -> Memory | None:

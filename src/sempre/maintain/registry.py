@@ -34,6 +34,3 @@ assert tuple(STRATEGIES) == STRATEGY_NAMES
 
 # By their kind.
 MEMORIES: dict[str, type[Memory]] = {memory.kind: memory for memory in _MEMORIES}
-
-# How many columns come before those of the relation, by the kind of a set.
-LEADING: dict[str, int] = {kind: columns for memory in _MEMORIES for kind, columns in memory.sets.items()}

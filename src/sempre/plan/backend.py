@@ -318,6 +318,13 @@ class ChainOf(Protocol[RowsT, VersionT, ViewT_co, CountedT_contra]):
         """The cycles in which one row came or went. Misuse: of several rows, the answers are mixed."""
         ...
 
+    def by_cycle(self, relation: str) -> Mapping[int, tuple[int, int]]:
+        """By cycle, how many facts came or went, and their digest; for cycle 0, the facts that were there.
+
+        Reads all records.
+        """
+        ...
+
     def flips(self, rows: RowsT, cycle: int) -> int:
         """How many of the rows came or went at a cycle."""
         ...

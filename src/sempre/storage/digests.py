@@ -4,7 +4,8 @@ Variables have no names; literals, rules, facts and declarations have no order. 
 places in the text are not there. So nothing depends on how a program is written.
 
 - `program_digest`: the facts of every relation are a function of the explicit facts and of what this covers. A rule
-  that is there twice derives nothing more, so it counts once, unless what it derives is added up in a head.
+  that is there twice derives nothing more, so it counts once, unless what it derives is added up in a head or its rules
+  are active.
 - `memory_digest`: what a strategy remembers of a stratum is a function of the facts and of what this covers. Counters
   count the instances of rules, so here a rule that is there twice counts twice, and rules that a module owns are apart.
   The order of strata is not in it: one that can come before or after another reads nothing of it.
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from sempre.active.active_engine import ActiveEngine
 from sempre.analysis.model import (
     Call,
     CheckedProgram,
@@ -41,6 +43,8 @@ from sempre.storage.disk import checksum
 _HINTS = frozenset(
     ("btree", "btree_delete", "brie", "magic", "no_magic", "input", "output", "printsize")
 )  # fmt: skip
+# What a store keeps the state of.
+KeptEngine = Engine | ActiveEngine
 # Text that is the same for the same thing.
 Normal = str
 
@@ -50,13 +54,13 @@ def program_digest(program: CheckedProgram) -> str:
     return _digest({what: sorted(parts.items()) for what, parts in program_parts(program).items()})
 
 
-def memory_digest(engine: Engine, stratum: Stratum) -> str:
+def memory_digest(engine: KeptEngine, stratum: Stratum) -> str:
     """What decides whether what was remembered of a stratum can be used."""
     program, modules = engine.program, engine.modules.get(stratum.index, ())
     rules = {rule.number: normal_rule(rule) for rule in (*stratum.nonrecursive, *stratum.recursive)}
     return _digest(
         {
-            "strategy": engine.strategy_of(stratum).name,
+            "strategy": engine.strategy_name(stratum),
             "relations": sorted(normal_relation(program, program.relations[name]) for name in stratum.relations),
             "nonrecursive": sorted(rules[rule.number] for rule in stratum.nonrecursive),
             "recursive": sorted(rules[rule.number] for rule in stratum.recursive),
@@ -75,12 +79,13 @@ def program_parts(program: CheckedProgram) -> dict[str, Counter[Normal]]:
     relations = program.relations
     forms = [(rule, normal_rule(rule)) for rule in program.rules]
     rules = Counter(form for _, form in forms)
+    is_active = program.semantics == "active"  # their chains count instances
     summing = {form for rule, form in forms if relations[rule.relation].aggregate is not None}
     return {
         "relation": Counter(normal_relation(program, relation) for relation in relations.values()),
-        "rule": Counter({rule: count if rule in summing else 1 for rule, count in rules.items()}),
+        "rule": Counter({rule: count if rule in summing or is_active else 1 for rule, count in rules.items()}),
         "fact": Counter({normal_fact(fact): 1 for fact in program.facts}),
-        "semantics": Counter([program.pragmas.get("semantics", "stratified")]),
+        "semantics": Counter([program.semantics]),
     }
 
 

@@ -18,7 +18,7 @@ from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import Diagnostic, StateError
-from sempre.engine import Engine, EpochResult, Snapshot
+from sempre.engine import EpochResult, Snapshot
 from sempre.kernel.select import Selection
 from sempre.kernel.trace import RowSet
 from sempre.lang.parser import parse
@@ -28,7 +28,7 @@ from sempre.plan.backend import CLUSTER, DRIVER
 from sempre.rewrites.equivalences import close_equivalences
 from sempre.rewrites.successors import is_neighbors, with_neighbors
 from sempre.storage import memories
-from sempre.storage.digests import memory_digest, program_digest, stratum_key
+from sempre.storage.digests import KeptEngine, memory_digest, program_digest, stratum_key
 from sempre.storage.followed import COPIES, Followed
 from sempre.storage.manifest import Manifest, StoredFile, StoredParts, StoredTable
 from sempre.storage.ondemand import OnDemand
@@ -130,7 +130,7 @@ class Keeper:
         store: Store,
         text: str,
         program: CheckedProgram,
-        engine: Engine,
+        engine: KeptEngine,
         backend: LocalBackend,
         tables: Tables,
         read_only: bool,
@@ -161,7 +161,7 @@ class Keeper:
         # What the next epoch says of sources, and how it changes the sets of copies, where it is one that reads them.
         self._following: Callable[[], tuple[Followed, Mapping[str, Block]]] | None = None
         self._digest = program_digest(program)
-        self._digests = {stratum_key(s): memory_digest(engine, s) for s in engine.program.strata}
+        self._digests = {stratum_key(s): memory_digest(engine, s) for s in engine.memory_strata}
 
     def open(self, epoch: int | None = None) -> None:
         """Give the engine the state of the store, if it has one."""
@@ -393,7 +393,7 @@ class Keeper:
         return f"tables/{path.name}" if path.parent == self._folder / "tables" else None
 
     def _memories(self, snapshot: Snapshot) -> dict[str, Any]:
-        return {stratum_key(s): snapshot.memories.get(s.index) for s in self._engine.program.strata}
+        return {stratum_key(s): snapshot.memories.get(s.index) for s in self._engine.memory_strata}
 
     def _changed_memories(
         self, after: Snapshot, remembered: Mapping[str, Any], contents: dict[str, Content]
@@ -404,7 +404,7 @@ class Keeper:
         """
         metas: dict[str, Any] = {}
         known = self.manifest.memories if self.manifest else {}
-        for stratum in self._engine.program.strata:
+        for stratum in self._engine.memory_strata:
             name = stratum_key(stratum)
             new, digest = remembered[name], self._digests[name]
             is_known = known.get(name, {}).get("digest") == digest
@@ -414,7 +414,7 @@ class Keeper:
             is_far = after.versions[stratum.relations[0]].place != DRIVER
             meta = None
             if not is_far and not isinstance(new, DeferredMemory):  # what nobody has needed is still to be made
-                meta = described(new, self._engine.strategy_of(stratum).name)
+                meta = described(new, self._engine.strategy_name(stratum))
             if meta is not None:
                 metas[name] = {**meta, "digest": digest}
             old = memories.parts(DeferredMemory.settled(self._stored.get(name)))

@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from sempre.active.timeline import Timeline
 from sempre.analysis.model import Stratum
 from sempre.data import dataclass
 from sempre.engine import Engine, Snapshot, standing_work_at
+from sempre.kernel.chains import ADDED, DELETED, POINTS, Chain, StoredRecords
 from sempre.kernel.join import Weights
 from sempre.kernel.layout import Column, Field, Keys, Packing, fields_covering, packing
 from sempre.kernel.tally import Counted, Tally
-from sempre.kernel.trace import RowSet
+from sempre.kernel.trace import RowSet, Trace
 from sempre.maintain.memory import Memory, Meta
 from sempre.maintain.registry import MEMORIES, STRATEGIES
 from sempre.maintain.strategy import Strategy
@@ -29,15 +31,23 @@ from sempre.plan.backend import Backend, Rows
 from sempre.storage.parquet_blocks import Block
 from sempre.storage.pieces import PieceReader, sorted_block
 
+# All kinds of memories, and how many columns come before those of the relation, by the kind of a set.
+KINDS: dict[str, type[Memory]] = {**MEMORIES, Timeline.kind: Timeline}
+LEADING: dict[str, int] = {kind: columns for memory in KINDS.values() for kind, columns in memory.sets.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class NumberedRows:
-    """Rows with numbers: an array of them, or one for all. `iteration`, if there is one, is put before the columns."""
+    """Rows with numbers: an array of them, or one for all. `iteration`, if there is one, is put before the columns.
+
+    Of rows that are `stamped` the last column is one of cycles, and comes first here.
+    """
 
     packing: Packing
     keys: Keys
     weights: Weights | int
     iteration: int | None = None
+    stamped: bool = False
 
     @property
     def identity(self) -> tuple[int, int, int | None]:
@@ -46,8 +56,11 @@ class NumberedRows:
         return id(self.keys), number, self.iteration
 
     def columns(self) -> list[Column]:
+        columns = self.packing.columns(self.keys)
+        if self.stamped:
+            return [columns[-1], *columns[:-1]]
         lead = [] if self.iteration is None else [np.full(self.keys.size, self.iteration, np.int64)]
-        return [*lead, *self.packing.columns(self.keys)]
+        return [*lead, *columns]
 
     def numbers(self, sign: int) -> Weights:
         if isinstance(self.weights, int):
@@ -82,6 +95,12 @@ class Shelf:
         held = _own_counted(counted)
         self._add(kind, relation, NumberedRows(held.packing, held.keys, held.weights, iteration))
 
+    def chain(self, relation: str, chain: backend.Chain) -> None:
+        held = _own_chain(chain)
+        for kind in (POINTS, ADDED, DELETED):
+            runs = (NumberedRows(*run, stamped=True) for run in held.runs(kind))
+            self._add(kind, relation, *runs)
+
 
 def parts(memory: Memory | None) -> Parts:
     """The sets of a memory."""
@@ -112,14 +131,21 @@ def change(before: Parts, after: Parts) -> Iterator[tuple[str, Block]]:
 class MemoryReader:
     """The memories of a stored epoch."""
 
-    def __init__(self, reader: PieceReader, backend: Backend, fields: Mapping[str, tuple[Field, ...]]) -> None:
+    def __init__(
+        self,
+        reader: PieceReader,
+        backend: Backend,
+        fields: Mapping[str, tuple[Field, ...]],
+        versions: Mapping[str, Any],
+    ) -> None:
         self._reader = reader
         self._backend = backend
         self._fields = fields
+        self._versions = versions
 
     def memory(self, meta: Meta, stratum: Stratum) -> Memory | None:
         """The memory that was described by `meta`."""
-        kind = MEMORIES.get(meta["kind"])
+        kind = KINDS.get(meta["kind"])
         return None if kind is None else kind.read(meta, stratum, self)
 
     def strategy(self, name: str) -> Strategy:
@@ -134,6 +160,33 @@ class MemoryReader:
         for block in self._reader.blocks(f"{kind}/{name}"):
             tally = tally.adding(_counted(block.columns, block.numbers(), self._fields[name]))
         return tally
+
+    def chain(self, relation: str) -> backend.Chain:
+        """The chains of a relation."""
+        now = self._versions[relation]
+        assert isinstance(now, Trace)
+        chain: Any = Chain.restored(now, *(self._records(kind, relation) for kind in (POINTS, ADDED, DELETED)))
+        found: backend.Chain = chain
+        return found
+
+    def _records(self, kind: str, relation: str) -> StoredRecords:
+        set_ = f"{kind}/{relation}"
+        total = self._reader.total(set_) if set_ in self._reader.names() else None
+        if not isinstance(total, Block):
+            nothing = np.empty(0, np.int64)
+            return StoredRecords(nothing, [nothing] * len(self._fields[relation]), nothing)
+        cycles, *columns = total.columns
+        return StoredRecords(cycles, columns, total.numbers())
+
+    def rows(self, kind: str, relation: str) -> dict[int, Rows]:
+        """The rows of one kind, by their iterations."""
+        found = self._records(kind, relation)
+        fields = self._fields[relation]
+        return {
+            int(at): _counted([column[found.cycles == at] for column in found.columns], here, fields).rows()
+            for at in np.unique(found.cycles)
+            for here in [found.numbers[found.cycles == at]]
+        }
 
     def iterations(self, kind: str, stratum: Stratum, size: int) -> list[dict[str, backend.Counted]]:
         """For each of so many iterations, the numbers of one kind, for every relation of the stratum."""
@@ -171,6 +224,11 @@ def _own_rows(rows: object) -> RowSet:
 def _own_counted(counted: object) -> Counted:
     assert isinstance(counted, Counted)
     return counted
+
+
+def _own_chain(chain: object) -> Chain:
+    assert isinstance(chain, Chain)
+    return chain
 
 
 def _own_tally(tally: object) -> Tally:

@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from sempre.active.active_engine import TIMELINE, ActiveEngine
+from sempre.active.timeline import Timeline
 from sempre.backends.local import LocalBackend
 from sempre.data import dataclass
+from sempre.diagnostics import InternalError
 from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.kernel.layout import Column, Field, fields_covering, packing
 from sempre.kernel.select import Selection
@@ -22,7 +25,7 @@ from sempre.plan.backend import CLUSTER, DRIVER, sealed
 from sempre.plan.ops import relations_of
 from sempre.rewrites.successors import is_neighbors
 from sempre.storage import memories
-from sempre.storage.digests import stratum_key
+from sempre.storage.digests import KeptEngine, stratum_key
 from sempre.storage.followed import COPIES
 from sempre.storage.manifest import Manifest
 from sempre.storage.ondemand import OnDemand
@@ -30,12 +33,17 @@ from sempre.storage.parquet_blocks import Block, Content, Texts, joined
 from sempre.storage.pieces import LISTS, PieceReader, sorted_block
 
 
-def derived_relations(engine: Engine) -> set[str]:
-    """The relations that rules derive into: only they have explicit facts apart from their facts."""
+def derived_relations(engine: KeptEngine) -> set[str]:
+    """The relations that rules derive into: only they have explicit facts apart from their facts.
+
+    Those of active rules are the facts at cycle 0, which their chains tell.
+    """
+    if isinstance(engine, ActiveEngine):
+        return set()
     return {rule.relation for rule in engine.program.rules} | {*engine.deferred}
 
 
-def kept_relations(engine: Engine) -> list[str]:
+def kept_relations(engine: KeptEngine) -> list[str]:
     """The relations whose facts are stored.
 
     Neighbors are not part of the program, whoever evaluates it, and what is evaluated on demand is not there.
@@ -46,14 +54,19 @@ def kept_relations(engine: Engine) -> list[str]:
 # ------------------------------------------------------------------------------------------------- writing
 
 
-def stored_sets(engine: Engine, snapshot: Snapshot) -> dict[str, Any]:
+def stored_sets(engine: KeptEngine, snapshot: Snapshot) -> dict[str, Any]:
     """The versions that a store has of a snapshot, by the names of their sets."""
     found = {f"facts/{name}": snapshot.versions[name] for name in kept_relations(engine)}
     return found | {f"explicit/{name}": snapshot.explicit[name] for name in sorted(derived_relations(engine))}
 
 
 def epoch_sets(
-    engine: Engine, before: Snapshot, after: Snapshot, result: EpochResult, tabled: Collection[str], stray: StraySets
+    engine: KeptEngine,
+    before: Snapshot,
+    after: Snapshot,
+    result: EpochResult,
+    tabled: Collection[str],
+    stray: StraySets,
 ) -> dict[str, Content]:
     """How an epoch changed the sets that pieces have: all but those on the cluster, which are tables.
 
@@ -83,7 +96,7 @@ def _relation(set_: str) -> str:
     return set_.partition("/")[2]
 
 
-def _here(engine: Engine, set_: str, version: Any) -> Any:
+def _here(engine: KeptEngine, set_: str, version: Any) -> Any:
     """A version in this process: what workers have is stored like the driver's own."""
     return engine.places.bring(_relation(set_), version, DRIVER)
 
@@ -177,7 +190,7 @@ class RestoredState:
 
 
 def restored(
-    engine: Engine,
+    engine: KeptEngine,
     backend: LocalBackend,
     manifest: Manifest,
     reader: PieceReader,
@@ -205,15 +218,22 @@ def restored(
         return read(f"facts/{name}", name) if own.has_facts(name) else outcomes[name].versions[name]
 
     def explicit(name: str) -> Any:
+        if isinstance(engine, ActiveEngine):
+            return timeline().chains[name].at(0)
         return read(own.explicit(name), name) if name in derived else versions[name]
+
+    def timeline() -> Timeline:
+        made = DeferredMemory.settled(found[TIMELINE])
+        assert isinstance(made, Timeline)
+        return made
 
     versions: OnDemand[Any] = OnDemand(program.relations, version)
     explicits: OnDemand[Any] = OnDemand(program.relations, explicit)
     bare = Snapshot(manifest.epoch, False, versions, explicits, {}, manifest.batches)
-    remembered = memories.MemoryReader(reader, sealed(backend), backend.fields)
+    remembered = memories.MemoryReader(reader, sealed(backend), backend.fields, versions)
     found: dict[int, Any] = {}
     stored: dict[str, DeferredMemory] = {}
-    for stratum in program.strata:
+    for stratum in engine.memory_strata:
         key = stratum_key(stratum)
         if own.has_memory(key):
             stored[key] = found[stratum.index] = DeferredMemory(
@@ -221,15 +241,17 @@ def restored(
             )
         elif is_neighbors(key):
             found[stratum.index] = DeferredMemory(partial(_memory_of, outcomes, key))
-        else:
+        elif isinstance(engine, Engine):
             found[stratum.index] = DeferredMemory(partial(memories.fresh, engine, bare, stratum))
+        else:
+            raise InternalError("a store of active rules has no timeline")
     return RestoredState(replace(bare, memories=found), stored, StraySets(own.stray(reader.names()), reader))
 
 
 class OwnSets:
     """Which sets of a stored epoch are what an engine would have stored, and where else to look."""
 
-    def __init__(self, engine: Engine, manifest: Manifest, digests: Mapping[str, str]) -> None:
+    def __init__(self, engine: KeptEngine, manifest: Manifest, digests: Mapping[str, str]) -> None:
         self._engine = engine
         # A store of format 1 or 2 has the explicit facts of what is evaluated on demand where facts are.
         self._unmarked = manifest.digest is None
@@ -238,7 +260,7 @@ class OwnSets:
         self._derived = derived_relations(engine)
         self._memories = {k for k, meta in manifest.memories.items() if meta.get("digest", "") == digests.get(k)}
         self._remembered = {
-            name for s in engine.program.strata if stratum_key(s) in self._memories for name in s.relations
+            name for s in engine.memory_strata if stratum_key(s) in self._memories for name in s.relations
         }
 
     def has_facts(self, name: str) -> bool:
@@ -274,11 +296,12 @@ def _memory_of(outcomes: Mapping[str, Outcome], name: str) -> Any:
     return outcomes[name].memory
 
 
-def _evaluated(engine: Engine, snapshot: Snapshot, name: str) -> Outcome:
+def _evaluated(engine: KeptEngine, snapshot: Snapshot, name: str) -> Outcome:
     """A relation that the store does not have, from those that its rules read: neighbors, or what is not put off now.
 
     Neither is in a stratum with others, nor reads itself.
     """
+    assert isinstance(engine, Engine), "active rules put nothing off"
     (stratum,) = (stratum for stratum in engine.program.strata if name in stratum.relations)
     places, versions = engine.places, snapshot.versions
     reads = sorted(set[str]().union(*(relations_of(rule.body) for rule in stratum.nonrecursive)))

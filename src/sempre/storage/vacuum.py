@@ -11,9 +11,9 @@ import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Kind
 from sempre.diagnostics import StateError
-from sempre.maintain.registry import LEADING
 from sempre.storage.digests import observes_codes
 from sempre.storage.manifest import Manifest
+from sempre.storage.memories import LEADING
 from sempre.storage.parquet_blocks import Block, Content, Texts
 from sempre.storage.pieces import PieceReader
 from sempre.storage.store import FOLDERS, Store

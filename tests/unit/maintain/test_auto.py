@@ -136,6 +136,12 @@ class _Shelf:
     def tallies(self, kind: str, stratum: Stratum) -> dict[str, Any]:
         return {}
 
+    def chain(self, relation: str) -> Any:
+        raise KeyError(relation)
+
+    def rows(self, kind: str, relation: str) -> dict[int, Any]:
+        return {}
+
     def iterations(self, kind: str, stratum: Stratum, size: int) -> list[dict[str, Any]]:
         return []
 

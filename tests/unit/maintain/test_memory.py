@@ -12,10 +12,10 @@ from sempre.api.stores import vacuum
 from sempre.engine import standing_work_at
 from sempre.maintain.auto import ChosenStrategy
 from sempre.maintain.memory import described
-from sempre.maintain.registry import LEADING, MEMORIES, STRATEGIES
+from sempre.maintain.registry import STRATEGIES
 from sempre.maintain.strategy import DeferredMemory
 from sempre.maintain.strategy_names import STRATEGY_NAMES
-from sempre.storage.memories import parts
+from sempre.storage.memories import KINDS, LEADING, parts
 from tests.engine import STRATEGIES as COMPARED
 from tests.engine import UNHURRIED
 from tests.inside import engine_of
@@ -34,7 +34,7 @@ def test_there_is_one_list_of_strategies() -> None:
 
 
 def test_kinds_of_memories_and_of_sets_are_told_apart_by_their_names() -> None:
-    assert len(LEADING) == sum(len(memory.sets) for memory in MEMORIES.values())
+    assert len(LEADING) == sum(len(memory.sets) for memory in KINDS.values())
     assert not LEADING.keys() & {"facts", "explicit", "records", "symbols"}
 
 
