@@ -1,8 +1,9 @@
 """Random programs that have everything in one component, and values that outgrow their columns from epoch to epoch.
 
 A case has one to three hundred relations that recur through each other. Rules copy, filter, step along base relations,
-look at neighbors, negate conjunctions, close, take records apart, look for records by what they hold, and put text together. No two rules share the names of
-their variables. Values start small; later epochs have some that need all 64 bits, in one column and not in the next.
+look at neighbors, negate conjunctions, close, take records apart, look for records by what they hold, and put text
+together. No two rules share the names of their variables. Values start small; later epochs have some that need all 64
+bits, in one column and not in the next.
 Floats may be NaN, infinite or a negative zero.
 
     mixed_case(rng)          a `Case`; `relations` says how many recur, else it is random and mostly few
