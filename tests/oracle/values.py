@@ -12,6 +12,9 @@ Where Soufflé leaves room, this is what holds here:
   a `number`, `bshru` fills with zeros;
 - float arithmetic follows IEEE 754, but for division by zero, which is an `OracleError`; every result is canonical (one
   NaN, which equals itself, and no negative zero); order comparisons with NaN are false;
+- for `min` and `max`, functors as aggregates, values are in one order: NaN comes after every other float;
+- a sum of floats is the exact sum, rounded once: no order of the terms matters; it is NaN with a NaN among them or with
+  infinities of both signs, and infinite where no float is large enough; `mean` is the sum, as a float, by the count;
 - conversions between numbers must fit (`itou(-1)` does not), `ftoi` and `ftou` cut toward zero;
 - symbols are compared by code point, which is the order of their UTF-8 bytes; `strlen` and `substr` count code points;
   `substr` outside of the text gives what there is, a negative start or length gives the empty symbol;
@@ -24,7 +27,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 Value: TypeAlias = Any  # int | float | str | None | tuple of the same; Any, because functors are typed by kind
@@ -89,7 +93,7 @@ def fit(value: int, kind: str) -> int:
 def function(functor: str, kind: str) -> Callable[..., Value]:
     """The functor for operands of `kind`."""
     if functor in ("min", "max"):
-        return min if functor == "min" else max
+        return lambda *args: extreme(functor, args)
     if functor in SIGNATURES:
         return _conversion(functor, kind) if functor.startswith("to_") else _FIXED[functor]
     if kind == "float":
@@ -281,9 +285,29 @@ def fold(kind: str, values: list[Value], operand: str) -> Value:
     if kind == "count":
         return len(values)
     if kind == "sum":
-        return canonical(math.fsum(values)) if operand == "float" else fit(sum(values), operand)
+        return total(values) if operand == "float" else fit(sum(values), operand)
     if not values:
         return None
     if kind == "mean":
-        return canonical(math.fsum(values) / len(values))
-    return min(values) if kind == "min" else max(values)
+        whole = total(values) if operand == "float" else float(sum(values))
+        return canonical(whole / len(values))
+    return extreme(kind, values)
+
+
+def extreme(kind: str, values: Iterable[Value]) -> Value:
+    """The least or greatest of values; NaN is the greatest float."""
+    pick = min if kind == "min" else max
+    return pick(values, key=lambda value: (value != value, value))
+
+
+def total(values: Iterable[float]) -> float:
+    """The exact sum of floats, rounded once."""
+    terms = list(values)
+    odd = {value for value in map(canonical, terms) if not math.isfinite(value)}
+    if odd:
+        return odd.pop() if len(odd) == 1 else NAN
+    exact = sum(map(Fraction, terms), Fraction())
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sempre.kernel import functors, join, reduce
+from sempre.kernel import join, reduce
 from sempre.kernel.layout import Column, Keys, Packing, fields_covering, packing
 from sempre.kernel.trace import Order, RowSet, Trace
+from sempre.kernel.values import Values
 
 
 def group_order(arity: int, column: int) -> Order:
@@ -16,22 +17,13 @@ def group_order(arity: int, column: int) -> Order:
     return (*(c for c in range(arity) if c != column), column)
 
 
-def ranked(column: Column, operand: str) -> Column:
-    """Integers that order like the values."""
-    if operand == "unsigned":
-        return column ^ np.int64(-(1 << 63))
-    if operand == "float":
-        return np.where(column < 0, column ^ np.int64((1 << 63) - 1), column)
-    return column
-
-
-def best_per_group(rows: RowSet, kind: str, operand: str, column: int) -> RowSet:
+def best_per_group(values: Values, rows: RowSet, kind: str, operand: str, column: int) -> RowSet:
     """The row with the least (`min`) or greatest (`max`) value of each group."""
     if len(rows) < 2:
         return rows
     columns = rows.columns()
     groups = _group_numbers(columns, column, len(rows))
-    value = ranked(columns[column], operand)
+    value = reduce.ranked(values, columns[column], operand)
     order = np.lexsort((value if kind == "min" else ~value, groups))
     first = join.group_starts(groups[order])
     return RowSet(rows.packing, np.sort(rows.keys[order[first]]))
@@ -50,18 +42,30 @@ def _group_numbers(columns: Sequence[Column], column: int, size: int) -> Column:
     return numbers
 
 
-def improvement(rows: RowSet, version: Trace, kind: str, operand: str, column: int) -> tuple[RowSet, RowSet]:
+def first_per_group(rows: RowSet, column: int) -> RowSet:
+    """The first row of each group."""
+    if len(rows) < 2:
+        return rows
+    columns = rows.columns()
+    groups = _group_numbers(columns, column, len(rows))
+    order = np.argsort(groups, kind="stable")
+    return RowSet(rows.packing, np.sort(rows.keys[order[join.group_starts(groups[order])]]))
+
+
+def improvement(
+    values: Values, rows: RowSet, version: Trace, kind: str, operand: str, column: int
+) -> tuple[RowSet, RowSet]:
     """The best rows that beat what `version` has for their groups, and the rows of `version` they replace."""
-    best = best_per_group(rows, kind, operand, column)
+    best = best_per_group(values, rows, kind, operand, column)
     if not len(best) or not len(version):
         return best, RowSet(version.packing, np.empty(0, version.packing.dtype))
     order = group_order(len(version.packing.fields), column)
     version = version.indexed((order,))
     at, keys = _rows_of_groups(best, version, order)
     layout = version.packing.reordered(order)
-    held = ranked(layout.unpack(keys, column), operand)
-    offered = ranked(best.columns()[column], operand)
-    better = offered[at] < held if kind == "min" else offered[at] > held
+    both = np.concatenate([layout.unpack(keys, column), best.columns()[column][at]])
+    held, offered = np.split(reduce.ranked(values, both, operand), [at.size])
+    better = offered < held if kind == "min" else offered > held
     keep = np.ones(len(best), np.bool_)
     keep[at[~better]] = False
     replaced = version.packing.pack(layout.columns(keys[better]), int(better.sum()))
@@ -111,23 +115,8 @@ def totals(layout: Packing, keys: Keys, weights: join.Weights, kind: str, operan
     if kind == "count":
         result = join.added(weights[order], starts)
     else:
-        result = weighted_sums(columns[column][order], weights[order], starts, operand)
+        counts = np.diff(starts, append=keys.size)
+        result = reduce.weighted_sums(operand, reduce.Groups(columns[column][order], starts, counts), weights[order])
     grouped = [c[order[starts]] if index != column else result for index, c in enumerate(columns)]
     target = packing(fields_covering(grouped, layout.fields), layout.order)
     return RowSet(target, join.distinct(target.pack(grouped, starts.size).copy()))
-
-
-def weighted_sums(values: Column, weights: join.Weights, starts: join.Rows, operand: str) -> Column:
-    """The sum of `values`, each taken `weights` times, for every stretch that begins at one of `starts`."""
-    if operand == "float":
-        repeated = values.repeat(weights)
-        counts = np.add.reduceat(weights, starts)
-        return reduce.reduced("sum", operand, repeated, counts.cumsum() - counts, counts)
-    exact = values.view(np.uint64) if operand == "unsigned" else values
-    products = exact.astype(object) * weights.astype(object)
-    low, high = (0, functors.UINT64_MAX) if operand == "unsigned" else (-(1 << 63), (1 << 63) - 1)
-    sums = np.add.reduceat(products, starts)
-    for value in sums:
-        if not low <= value <= high:
-            raise functors.Fault(f"the sum {value} does not fit in 64 bits")
-    return np.array([value - (1 << 64) if value >= 1 << 63 else value for value in sums], np.int64)

@@ -507,14 +507,14 @@ class LocalBackend:
     def improvement(self, relation: str, rows: RowSet, version: Trace) -> tuple[RowSet, RowSet]:
         """The best rows that beat what `version` has for their groups, and the rows they replace."""
         kind, column, operand = self._aggregate(relation)
-        return head_groups.improvement(rows, version, kind, operand, column)
+        return head_groups.improvement(self.values, rows, version, kind, operand, column)
 
     def groups(self, relation: str, rows: RowSet) -> RowSet:
         """One row for each group of a relation with an aggregate; every row, of any other relation."""
         declared = self.program.relations[relation]
         if declared.aggregate is None:
             return rows
-        return head_groups.best_per_group(rows, "min", "number", declared.aggregate[1])
+        return head_groups.first_per_group(rows, declared.aggregate[1])
 
     def group_rows(self, relation: str, groups: RowSet, version: Trace) -> RowSet:
         """The rows of `version` in these groups; without an aggregate, those that are among them."""

@@ -27,7 +27,8 @@ from sempre.analysis.model import (
     Unpack,
     Var,
 )
-from sempre.network.python_functors import aggregate, equal_floats, function, matches
+from sempre.kernel.reduce import aggregate
+from sempre.network.python_functors import equal_floats, function, matches
 
 Row = tuple[Any, ...]
 Env = dict[str, Any]

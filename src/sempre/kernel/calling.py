@@ -5,6 +5,7 @@ An operation is spelled `@name:number,symbol:float`: the name, the kinds of the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,13 +22,21 @@ RANGES = {"number": (-(1 << 63), (1 << 63) - 1), "unsigned": (0, (1 << 64) - 1)}
 
 def call_python(values: Values, op: str, args: Sequence[Column], size: int) -> Column:
     """The codes of the results, one for each row."""
+    found, name, kinds, kind = _function(op)
+    columns = [_values(values, column, each) for column, each in zip(args, kinds, strict=True)]
+    return _codes(values, name, _results(found, name, columns, size), kind)
+
+
+def _function(op: str) -> tuple[PythonFunction, str, list[str], str]:
+    """The function of an operation, its name, the kinds of its parameters and that of the result."""
     name, parameters, kind = op[1:].split(":")
     found = REGISTERED.get(name)
     if found is None:
         raise Fault(f"no Python function is registered for `@{name}`")
-    kinds = parameters.split(",") if parameters else []
-    columns = [_values(values, column, each) for column, each in zip(args, kinds, strict=True)]
-    return _codes(values, name, _results(found, name, columns, size), kind)
+    return found, name, parameters.split(",") if parameters else [], kind
+
+
+_TYPES = {"number": np.int64, "unsigned": np.uint64, "float": np.float64}
 
 
 def aggregate_in_python(values: Values, op: str, terms: Column, counts: Column) -> tuple[Mask, Column]:
@@ -91,38 +100,45 @@ def _by_row(found: PythonFunction, columns: list[Any], size: int) -> list[Any]:
 
 def called(op: str, args: Sequence[Any]) -> Any:
     """The result for one row, as a value."""
-    name = op[1:].split(":")[0]
-    found = REGISTERED.get(name)
-    if found is None:
-        raise Fault(f"no Python function is registered for `@{name}`")
-    columns = [[arg] if isinstance(arg, str) else np.array([arg]) for arg in args]
-    return fitting(op, _results(found, name, columns, 1)[0])
+    found, name, kinds, kind = _function(op)
+    columns = [
+        [arg] if kind == "symbol" else np.array([arg], _TYPES[kind]) for arg, kind in zip(args, kinds, strict=True)
+    ]
+    (result,) = _checked(name, _results(found, name, columns, 1), kind)
+    return result
 
 
 def fitting(op: str, result: Any) -> Any:
     """A result as a value of the kind that is declared for an operation."""
     name, _, kind = op[1:].split(":")
-    _check(name, [result], kind)
-    return float(result) + 0.0 if kind == "float" else str(result) if kind == "symbol" else int(result)
+    return _checked(name, [result], kind)[0]
 
 
-def _check(name: str, results: list[Any], kind: str) -> None:
-    """Raise for a result that is not of the declared kind."""
+def _codes(values: Values, name: str, results: list[Any], kind: str) -> Column:
+    """Codes of results; raises for one that is not of the declared kind."""
+    checked = _checked(name, results, kind)
+    if kind == "symbol":
+        return values.symbols.encode(checked)
+    if kind == "float":
+        return float_codes(np.array(checked, np.float64))
+    return np.array(checked, _TYPES[kind]).view(np.int64)
+
+
+def _checked(name: str, results: list[Any], kind: str) -> list[Any]:
+    """Results as plain values, floats with one NaN and one zero; raises for one that is not of the declared kind."""
     for result in results:
         if not _fits(result, kind):
             shown = repr(result)
             shown = shown if len(shown) <= 60 else shown[:57] + "..."
             raise Fault(f"`@{name}` gave {shown}, which is no {kind}")
-
-
-def _codes(values: Values, name: str, results: list[Any], kind: str) -> Column:
-    """Codes of results; raises for one that is not of the declared kind."""
-    _check(name, results, kind)
     if kind == "symbol":
-        return values.symbols.encode(results)
-    if kind == "float":
-        return float_codes(np.array(results, np.float64))
-    return np.array([int(result) for result in results], np.uint64 if kind == "unsigned" else np.int64).view(np.int64)
+        return [str(result) for result in results]
+    if kind != "float":
+        return [int(result) for result in results]
+    try:
+        return [math.nan if result != result else float(result) + 0.0 for result in results]
+    except OverflowError:
+        raise Fault(f"`@{name}` gave a whole number that no float is large enough for") from None
 
 
 def _fits(result: Any, kind: str) -> bool:

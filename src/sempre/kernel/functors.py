@@ -254,7 +254,7 @@ NUMERIC: dict[tuple[str, str], Callable[..., Column]] = {
     ("float", "%"): _float2(np.fmod, "%"),
     ("float", "^"): _float2(np.power),
     ("float", "neg"): _float1(np.negative),
-    ("float", "min"): _float2(np.minimum),
+    ("float", "min"): _float2(np.fmin),  # NaN is the greatest float, as in `reduce`
     ("float", "max"): _float2(np.maximum),
 }
 

@@ -13,6 +13,7 @@ from sempre.files import Epoch
 from sempre.files.columns import table_of
 from sempre.files.records import format_record, read_record
 from sempre.kernel.functors import Fault
+from sempre.kernel.reduce import float_rank
 from sempre.network import python_functors
 from sempre.network.fragment import check_fragment, is_recursive
 from sempre.network.localize import LocalProgram, localize
@@ -22,7 +23,6 @@ from sempre.network.node_tables import Row
 from sempre.network.proofs import ProofNode
 from sempre.network.psn import MOST_DERIVATIONS, CountingNode
 from sempre.network.simulate import DEFAULT_LIMIT, Burst, Simulation
-from sempre.plan.ops import functions_of
 from sempre.rewrites.guarding import with_guards
 from sempre.rewrites.ranges import with_ranges
 
@@ -64,10 +64,9 @@ def node_maker(local: LocalProgram, algorithm: str = "auto", most: int = MOST_DE
 
 def refuse_what_is_central(checked: CheckedProgram) -> None:
     """Nodes evaluate rules as they stand; what is evaluated by relations of its own is not."""
-    calls = any(functions_of(rule) for rule in checked.rules)
-    if calls or checked.guards or with_guards(with_ranges(checked)) is not checked:
+    if checked.guards or with_guards(with_ranges(checked)) is not checked:
         hint = "Evaluate the program centrally, with `sempre run`."
-        message = "nodes have no `range`, counter, `choice-domain`, subsumption, `.limitsize` or Python functors"
+        message = "nodes have no `range`, counter, `choice-domain`, subsumption or `.limitsize`"
         raise ProgramError([Diagnostic("E161", message, hint=hint)], checked.sources)
 
 
@@ -106,7 +105,7 @@ def _constant(expr: Expr) -> Any:
     if isinstance(expr, Call):
         return python_functors.function(expr.op, expr.operand.value)(*map(_constant, expr.args))
     assert isinstance(expr, Const)
-    return float(expr.value) if expr.kind is Kind.FLOAT and expr.value is not None else expr.value
+    return python_functors.constant(expr)
 
 
 def rows_of(checked: CheckedProgram, name: str, table: pa.Table) -> list[Row]:
@@ -120,6 +119,7 @@ def rows_of(checked: CheckedProgram, name: str, table: pa.Table) -> list[Row]:
         values = table.column(at).to_pylist()
         if type_.kind is Kind.RECORD:
             values = [read_record(text, type_, checked.types, lambda _, parts: tuple(parts)) for text in values]
+            values = list(map(python_functors.canonical_value, values))
         elif type_.kind is Kind.FLOAT:
             values = [python_functors.canonical(value) for value in values]
         columns.append(values)
@@ -142,4 +142,6 @@ def _sort_key(row: Row) -> tuple[Any, ...]:
 
 
 def _flat(value: Any) -> Any:
+    if isinstance(value, float):
+        return float_rank(value)
     return str(value) if value is None or isinstance(value, tuple) else value

@@ -29,6 +29,7 @@ from sempre.analysis.model import (
     Var,
 )
 from sempre.data import dataclass
+from sempre.kernel.reduce import aggregate
 from sempre.network import python_functors
 from sempre.network.localize import LocalProgram, binds
 from sempre.network.node_tables import NodeTable, Row
@@ -66,7 +67,7 @@ class Code:
         self.constants: dict[str, Any] = {
             "matches": python_functors.matches,
             "equal_floats": python_functors.equal_floats,
-            "aggregate": python_functors.aggregate,
+            "aggregate": aggregate,
         }
         self.lines: list[str] = []
         self.count = 0
@@ -336,7 +337,8 @@ class _FunctionWriter:
         if isinstance(expr, Var):
             return self.names[expr.name]
         if isinstance(expr, Const):
-            return repr(expr.value) if isinstance(expr.value, int) else self.code.constant(expr.value)
+            value = python_functors.constant(expr)
+            return repr(value) if isinstance(value, int) else self.code.constant(value)
         assert isinstance(expr, Call)
         function = self.code.constant(python_functors.function(expr.op, expr.operand.value))
         return f"{function}({', '.join(self.expr(arg) for arg in expr.args)})"

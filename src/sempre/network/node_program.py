@@ -10,6 +10,7 @@ from sempre.analysis.model import Fold, Kind, Match, NormalRule, Not, Relation, 
 from sempre.analysis.strata import matches
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
+from sempre.kernel.reduce import AGGREGATES, Parts, float_rank
 from sempre.network.codegen import Code, RuleEntry
 from sempre.network.localize import LocalProgram
 from sempre.network.node_tables import Row
@@ -29,6 +30,7 @@ class RelationPlan:
     sign: int
     least: Any
     value_kind: str
+    parts: Parts | None
     steps: tuple[Step, ...] = ()
     recursive_steps: tuple[Step, ...] = ()
     triggers: tuple[Step, ...] = ()
@@ -48,13 +50,19 @@ class RelationPlan:
         column = self.aggregate[1]
         return (*key[:column], value, *key[column:])
 
+    def rank(self, value: Any) -> Any:
+        """Where an aggregated value stands among others: the least is the best."""
+        if self.value_kind == "float":
+            value = float_rank(value)
+        return -value if self.sign < 0 else value
+
     def claim(self, value: Any, level: int = 0) -> tuple[Any, int, Any, Any]:
         """A claim that rests on nothing recursive."""
         if self.aggregate is None:
             return (self.least, level, None, None)
         if self.folds:
-            return (0, 1, 1 if self.aggregate[0] == "count" else value, None)
-        return (-value if self.sign < 0 else value, level, value, None)
+            return (0, 1, value, None)
+        return (self.rank(value), level, value, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +117,8 @@ class NodeProgram:
             folds=aggregate is not None and not recursive,
             sign=sign,
             least=_least(ranked) if recursive else 0,
-            value_kind="number" if aggregate and aggregate[0] == "count" else _value_kind(relation),
+            value_kind=_value_kind(relation),
+            parts=AGGREGATES[aggregate[0]].parts if aggregate else None,
         )
 
     def _enter(self, plan: RelationPlan, entries: list[RuleEntry]) -> None:

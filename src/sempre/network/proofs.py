@@ -30,11 +30,10 @@ from typing import Any
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.functors import Fault
 from sempre.network import wire
-from sempre.network.codegen import Enter
+from sempre.network.codegen import Enter, Instances
 from sempre.network.node import Address, Fact, Message
 from sempre.network.node_program import NodeProgram, RelationPlan, Step
 from sempre.network.node_tables import Row
-from sempre.network.python_functors import RANGES
 
 Key = Row
 Claim = tuple[Any, int, Any, Any]
@@ -156,7 +155,7 @@ class ProofNode:
         """The best claim for a key; `current` stays while nothing is better, so that ties do not send messages."""
         have = self.claims[plan.number].get(key)
         if plan.folds:
-            return self._folded(plan, have)
+            return self._folded(plan, key, have)
         if have is None:
             return None
         cause = self.suspect[plan.number].get(key)
@@ -170,21 +169,25 @@ class ProofNode:
                 best = claim
         return best
 
-    def _folded(self, plan: RelationPlan, have: Claims | None) -> Claim | None:
-        """The aggregate over all claims of a group that no recursion reads."""
+    def _folded(self, plan: RelationPlan, key: Key, have: Claims | None) -> Claim | None:
+        """The aggregate over all claims of a group that no recursion reads; for its owner, if that is another node, the
+        part that is known here.
+        """
         if have is None:
             return None
-        assert plan.aggregate is not None
-        kind = plan.aggregate[0]
-        values = [claim[2] for claim in (have.values() if isinstance(have, dict) else (have[1],))]
-        if kind in ("min", "max"):
-            return (0, 1, min(values) if kind == "min" else max(values), None)
-        total = sum(values)
-        low, high = RANGES.get(plan.value_kind, (total, total))
-        if not low <= total <= high:
-            message = f"the {kind} {total} of `{plan.name}` does not fit in 64 bits"
-            raise DataError(Diagnostic("E510", message), self.program.sources)
-        return (0, 1, total, None)
+        assert plan.parts is not None
+        values: list[Any] = []
+        parts: list[Any] = []
+        for origin, claim in have.items() if isinstance(have, dict) else (have,):
+            (parts if origin[0] == TOLD else values).append(claim[2])
+        try:
+            if values:
+                parts.append(plan.parts.part(values, plan.value_kind))
+            whole = key[plan.place] == self.address
+            return (0, 1, plan.parts.whole(parts, plan.value_kind) if whole else parts[0], None)
+        except Fault as fault:
+            detail = f"while evaluating the head of `{plan.name}`"
+            raise DataError(Diagnostic("E510", f"{fault}", detail=detail), self.program.sources) from None
 
     # ---------------------------------------------------------------------------------------------- settling
 
@@ -254,7 +257,7 @@ class ProofNode:
 
     def _vanish(self, plan: RelationPlan, key: Key, row: Row, cause: Cause | None) -> None:
         for step in plan.steps:
-            for head, rows in self.functions[step.outer](row):
+            for head, rows in self._found(step, step.outer, row):
                 self._retract(step, head, rows)
                 if cause is not None and step.inside:
                     self._blame(step.head, head, cause)
@@ -267,14 +270,16 @@ class ProofNode:
 
     def _fire_steps(self, steps: tuple[Step, ...], row: Row, cause: Cause | None = None) -> None:
         for step in steps:
-            try:
-                found = self.functions[step.full](row)
-            except Fault as fault:
-                raise self.program.fault(step.rule, str(fault)) from None
-            for head, rows in found:
+            for head, rows in self._found(step, step.full, row):
                 self._derive(step, head, rows)
                 if cause is not None and step.inside:
                     self._blame(step.head, head, cause)
+
+    def _found(self, step: Step, function: int, row: Row) -> Instances:
+        try:
+            return self.functions[function](row)
+        except Fault as fault:
+            raise self.program.fault(step.rule, str(fault)) from None
 
     def _blame(self, plan: RelationPlan, head: Row, cause: Cause) -> None:
         """Remember why the claim for a head got worse."""
@@ -288,7 +293,7 @@ class ProofNode:
     def _trigger(self, plan: RelationPlan, row: Row) -> None:
         """Look again at the instances of rules that negate or aggregate over a row that came or went."""
         for step in plan.triggers:
-            for _, rows in self.functions[step.outer](row):
+            for _, rows in self._found(step, step.outer, row):
                 self._retract(step, (), rows)
             self._fire_steps((step,), row)
 
@@ -344,7 +349,7 @@ class ProofNode:
                 return None
             link = link[2]
         if value is not None:
-            own = plan.sign * value if plan.sign < 0 else value
+            own = plan.rank(value)
             if own < potential:
                 raise self.program.improving(step.rule, plan)
             potential = own

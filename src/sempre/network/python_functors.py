@@ -6,13 +6,12 @@ A `number` or `unsigned` is an int, a `float` a float, a `symbol` a str, a recor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from sempre.kernel.calling import aggregated, called, fitting
+from sempre.analysis.model import Const, Kind
+from sempre.kernel.calling import called
 from sempre.kernel.functors import (
     UINT64_MAX,
     Fault,
@@ -23,20 +22,30 @@ from sempre.kernel.functors import (
     parse_integer,
 )
 from sempre.kernel.layout import INT64_MAX, INT64_MIN
-from sempre.kernel.reduce import reduced
-from sempre.kernel.values import float_codes, floats_of
-from sempre.python_functions import in_order, name_of
+from sempre.kernel.reduce import AGGREGATES, RANGES
+from sempre.python_functions import name_of
 
 Value = Any  # int | float | str | None | tuple of the same; functors are typed by kind, which the analysis has checked
 Operation = Callable[..., Value]
 
 NAN = math.nan
-RANGES = {"number": (INT64_MIN, INT64_MAX), "unsigned": (0, UINT64_MAX)}
 
 
 def canonical(value: float) -> float:
     """The one NaN, the one zero."""
     return NAN if value != value else value + 0.0
+
+
+def canonical_value(value: Value) -> Value:
+    """A value as nodes hold it: equal ones have equal floats in them, down to the bits, and the very same NaN."""
+    if isinstance(value, float):
+        return canonical(value)
+    return tuple(map(canonical_value, value)) if isinstance(value, tuple) else value
+
+
+def constant(expr: Const) -> Value:
+    """The value of a constant; a whole number may stand for a float."""
+    return canonical(float(expr.value)) if expr.kind is Kind.FLOAT and expr.value is not None else expr.value
 
 
 # ------------------------------------------------------------------------------------------------ integers
@@ -164,19 +173,6 @@ def _float_power(a: float, b: float) -> float:
         return -math.inf if a < 0 and b % 2 == 1 else math.inf
 
 
-def _extreme(better: Callable[[Any, Any], bool]) -> Operation:
-    def apply(*args: Value) -> Value:
-        best = args[0]
-        for other in args[1:]:
-            if best != best or other != other:
-                best = NAN
-            elif better(other, best):
-                best = other
-        return best
-
-    return apply
-
-
 _FLOAT: dict[str, Operation] = {
     "+": _float(lambda a, b: a + b),
     "-": _float(lambda a, b: a - b),
@@ -268,7 +264,8 @@ def function(op: str, operand: str) -> Operation:
     if name_of(op):
         return lambda *args: called(op, args)
     if op in ("min", "max"):
-        return _extreme((lambda a, b: a < b) if op == "min" else (lambda a, b: a > b))
+        extreme = AGGREGATES[op].plain
+        return lambda *args: extreme(args, operand)
     if op in _LOGIC:
         return _LOGIC[op]
     if op in _BITS:
@@ -282,7 +279,7 @@ def function(op: str, operand: str) -> Operation:
     return _checked(operand, op, _INTEGER[op])
 
 
-# ------------------------------------------------------------------------------------ tests and aggregates
+# --------------------------------------------------------------------------------------------------- tests
 
 
 @lru_cache(maxsize=1 << 16)
@@ -294,30 +291,3 @@ def matches(pattern: str, text: str, otherwise: bool = False) -> bool:
 def equal_floats(a: float, b: float) -> bool:
     """NaN equals itself, as every value does."""
     return a == b or (a != a and b != b)
-
-
-def aggregate(kind: str, values: Sequence[Value], operand: str) -> Value:
-    """The aggregate of `values`; None where it has none."""
-    if name_of(kind):
-        found, results = aggregated(name_of(kind), [in_order(values)])
-        return fitting(kind, results[0]) if found else None
-    if kind == "count":
-        return len(values)
-    if not values:
-        return (0.0 if operand == "float" else 0) if kind == "sum" else None
-    if operand == "float" or kind == "mean":
-        # By the kernel, which adds in an order of its own: another one would round otherwise.
-        floats = float_codes(np.array([float(value) for value in values]))
-        starts, counts = np.zeros(1, np.int64), np.array([len(values)])
-        return float(floats_of(reduced(kind, "float", floats, starts, counts))[0])
-    if kind == "sum":
-        return _sum(values, operand)
-    return min(values) if kind == "min" else max(values)
-
-
-def _sum(values: Sequence[Value], operand: str) -> Value:
-    total = sum(values)
-    low, high = RANGES[operand]
-    if not low <= total <= high:
-        raise Fault(f"the sum {total} does not fit in 64 bits")
-    return total

@@ -12,6 +12,7 @@ Lengths and counts take 4 bytes, little end first. Reading builds numbers, texts
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -204,7 +205,8 @@ class _Reader:
         tag = self.data[self.at : self.at + 1]
         self.at += 1
         if tag in _FIXED:
-            return self.take(_FIXED[tag])
+            number = self.take(_FIXED[tag])
+            return number if number == number else math.nan  # the one that tables know
         if tag == b"n":
             return None
         if tag == b"r":

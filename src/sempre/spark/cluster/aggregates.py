@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation
-from sempre.backends.head_groups import weighted_sums
 from sempre.data import dataclass
 from sempre.kernel.functors import Fault
+from sempre.kernel.reduce import Groups, weighted_sums
 from sempre.kernel.values import Values
 from sempre.spark.cluster.column_types import WEIGHT, from_arrow, names_of, to_arrow
 from sempre.spark.cluster.compute import arrow_schema, spark_schema
@@ -115,12 +115,10 @@ class KernelTotals:
                 continue
             terms, weights = (batch.column(batch.schema.names.index(n)) for n in (names[self.column], WEIGHT))
             try:
-                sums = weighted_sums(
-                    from_arrow(values, terms.flatten(), kind),
-                    from_arrow(values, weights.flatten(), Kind.NUMBER),
-                    np.asarray(terms.offsets.to_numpy()[:-1], np.intp),
-                    kind.value,
-                )
+                offsets = terms.offsets.to_numpy()
+                column = from_arrow(values, terms.flatten(), kind)
+                groups = Groups(column, np.asarray(offsets[:-1], np.intp), np.diff(offsets))
+                sums = weighted_sums(kind.value, groups, from_arrow(values, weights.flatten(), Kind.NUMBER))
             except Fault as fault:
                 raise RuntimeError(fault_text(-1, fault)) from None
             arrays = [
