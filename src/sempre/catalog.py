@@ -610,7 +610,7 @@ NETWORKS = (
     ),
     Entry(
         "E533",
-        "more derivations at one node than `sets` keeps",
+        "more at one node than the algorithm keeps: derivations, or conditions of facts",
         "Use `--algorithm proofs`.",
         "a dense graph with cycles, and `--algorithm sets`",
     ),

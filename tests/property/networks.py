@@ -110,15 +110,15 @@ def case_of(text: str, bursts: tuple[Burst, ...]) -> Case:
     return Case(text, program, check(program, {"<text>": text}), bursts)
 
 
-def random_case(rng: random.Random, algorithm: str = "proofs") -> Case:
-    """A case that `algorithm` accepts."""
-    if algorithm == "psn":
+def random_case(rng: random.Random, algorithm: str = "proofs", recursive: bool = False) -> Case:
+    """A case that `algorithm` accepts; for `psn`, `recursive` ones need not end."""
+    if algorithm == "psn" and not recursive:
         rules = rng.sample(FLAT, rng.randint(2, 5))
     else:
         rules = rng.sample(RECURSIVE, rng.randint(2, 6))
     if algorithm == "proofs":
         rules += rng.sample(COSTS, rng.randint(0, 5)) + rng.sample(ABOVE, rng.randint(0, 5))
-    nodes = rng.randint(2, 4 if algorithm == "proofs" else 3)
+    nodes = rng.randint(2, 4 if algorithm in ("proofs", "sets") else 3)
     return case_of(DECLARATIONS + "\n".join(rules), tuple(_bursts(rng, nodes, rng.randint(1, 4))))
 
 

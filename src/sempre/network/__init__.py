@@ -8,6 +8,8 @@ node_tables.py      the tables and indexes of a node
 node.py             messages, and what every node can do
 proofs.py           the node that keeps one proof per fact (any program that runs at all)
 psn.py              the nodes of the papers: counts, and derivation sets
+supports.py         the node that knows all sets of base facts on which a fact rests
+diagrams.py         such sets as decision diagrams
 wire.py             messages as bytes
 simulate.py         carries messages between nodes in memory, in any order
 report.py           messages and bytes per node and per burst

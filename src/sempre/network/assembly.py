@@ -23,6 +23,7 @@ from sempre.network.node_tables import Row
 from sempre.network.proofs import ProofNode
 from sempre.network.psn import MOST_DERIVATIONS, CountingNode
 from sempre.network.simulate import DEFAULT_LIMIT, Burst, Simulation
+from sempre.network.supports import SupportNode
 from sempre.rewrites.guarding import with_guards
 from sempre.rewrites.ranges import with_ranges
 
@@ -58,7 +59,9 @@ def node_maker(local: LocalProgram, algorithm: str = "auto", most: int = MOST_DE
     program = NodeProgram(local)
     if algorithm == "proofs":
         return lambda address: ProofNode(program, address)
-    annotated = algorithm == "sets" or (algorithm == "sn" and is_recursive(local))
+    if algorithm == "sets":
+        return lambda address: SupportNode(program, address, most)
+    annotated = algorithm == "sn" and is_recursive(local)
     return lambda address: CountingNode(program, address, annotated, algorithm == "sn", most)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sempre.analysis.model import Fold, Kind, Match, NormalRule, Not, Stratum
+from sempre.analysis.model import Fold, Kind, Match, Not
 from sempre.diagnostics import Diagnostic, ProgramError
 from sempre.network.localize import LocalProgram
 
@@ -73,12 +73,3 @@ def _counted(local: LocalProgram, algorithm: str) -> Iterator[Diagnostic]:
                 yield Diagnostic("E425", f"`{algorithm}` does not support {what}", literal.span, hint=hint)
         if local.relations[rule.relation].aggregate:
             yield Diagnostic("E425", f"`{algorithm}` does not support aggregates in heads", rule.span, hint=hint)
-    if algorithm == "psn":
-        yield from (_diverges(stratum) for stratum in local.strata if stratum.recursive)
-
-
-def _diverges(stratum: Stratum) -> Diagnostic:
-    rule: NormalRule = stratum.recursive[0]
-    detail = "It counts derivations, and around a cycle there are infinitely many."
-    hint = "Use `--algorithm sets`, which detects cycles, or `--algorithm proofs`, which scales."
-    return Diagnostic("E425", "`psn` does not support recursion", rule.span, detail=detail, hint=hint)

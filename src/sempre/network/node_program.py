@@ -90,6 +90,9 @@ class NodeProgram:
         self.relations = [self._relation(local.relations[name]) for name in self.numbers]
         for name, number in self.numbers.items():
             self._enter(self.relations[number], self.code.entries[name])
+        self.atoms = [
+            tuple(self.numbers[match.relation] for match in self.code.positives(rule)) for rule in local.rules
+        ]
         self.order = sorted(self.relations, key=lambda plan: self.home[plan.name])
         for plan in self.order:
             first = next(at for at, other in enumerate(self.order) if self.home[other.name] == self.home[plan.name])

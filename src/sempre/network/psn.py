@@ -171,6 +171,8 @@ class CountingNode:
                 options = [note]
             else:
                 copies = new[fact] if at < pivot and fact in new else self._old(fact)
+                if len(choices) * copies.total() > self.most:
+                    raise self._too_many()
                 options = list(copies.elements())
             choices = [(*chosen, option) for chosen in choices for option in options]
         return iter(choices)
@@ -200,9 +202,17 @@ class CountingNode:
     def _too_many(self) -> DataError:
         message = f"node `{self.address}` holds more than {self.most:,} derivations"
         detail = "Every derivation of every fact is kept, and dense networks have very many."
-        return DataError(
-            Diagnostic("E533", message, detail=detail, hint="Use `--algorithm proofs`, which keeps one per fact.")
-        )
+        hint = "Use `--algorithm proofs`, which keeps one per fact."
+        if not self.annotated:
+            count, name = max(((copies.total(), name) for name, copies in self._held()), default=(0, ""))
+            detail = f"One fact of `{name}` has {count:,} of them. Around a cycle of facts there are infinitely many."
+            hint = "Use `--algorithm sets`, which sees cycles, or `--algorithm proofs`, or let the recursion end."
+        return DataError(Diagnostic("E533", message, detail=detail, hint=hint))
+
+    def _held(self) -> Iterator[tuple[str, Copies]]:
+        """The derivations of every fact, with the name of its relation."""
+        for name, number in self.program.numbers.items():
+            yield from ((name, copies) for copies in self.tables[number].rows.values())
 
 
 def _flat(facts: frozenset[Fact]) -> tuple[Fact, ...]:

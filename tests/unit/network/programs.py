@@ -5,6 +5,9 @@ from __future__ import annotations
 from sempre.analysis.check import check
 from sempre.lang.parser import parse
 from sempre.network.assembly import make_network
+from sempre.network.localize import localize
+from sempre.network.node_program import NodeProgram
+from sempre.network.psn import CountingNode
 from sempre.network.simulate import Adversary, Burst, Rounds, Simulation
 
 # [Nigam10] Figure 1, [Nigam11] Figure 6: propositions, each at its own node; `_` columns would only distract.
@@ -64,12 +67,20 @@ def network_of(text: str, algorithm: str = "proofs", **options: int) -> Simulati
     return make_network(check(parse(text), {"<text>": text}), algorithm, **options)
 
 
+def derivation_sets(text: str) -> Simulation:
+    """Nodes that keep every derivation with the facts it rests on, and take one update at a time, as in the paper."""
+    local = localize(check(parse(text), {"<text>": text}))
+    program = NodeProgram(local)
+    where = {name: local.location(name) for name in local.relations}
+    return Simulation(lambda address: CountingNode(program, address, annotated=True, together=False), where)
+
+
 def links(*pairs: str) -> list[tuple[str, tuple[str, str]]]:
     """`ab` is a link from a to b."""
     return [("link", (pair[0], pair[1])) for pair in pairs]
 
 
 def run(text: str, bursts: list[Burst], algorithm: str = "proofs", seed: int | None = None) -> Simulation:
-    network = network_of(text, algorithm)
+    network = derivation_sets(text) if algorithm == "derivations" else network_of(text, algorithm)
     network.run(bursts, Rounds() if seed is None else Adversary(seed))
     return network

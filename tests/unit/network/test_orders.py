@@ -36,6 +36,8 @@ SMALL: list[tuple[str, str, list[Burst]]] = [
     ("psn", FIGURE_6, [Burst([("q", (3,)), ("u", (4,)), ("r", (2,))]), Burst([], [("q", (3,))])]),
     ("proofs", CYCLE, [Burst([("a", (0,))]), Burst([], [("a", (0,))]), Burst([("a", (0,))])]),
     ("sets", CYCLE, [Burst([("a", (0,))]), Burst([], [("a", (0,))])]),
+    ("sets", CYCLE, [Burst([("a", (0,))]), Burst([], [("a", (0,))]), Burst([("a", (0,))])]),
+    ("sets", REACH, [Burst(links("ab", "ba", "bc")), Burst([], links("bc"))]),
     ("proofs", REACH, [Burst(links("ab", "ba")), Burst([], links("ab"))]),
     ("proofs", REACH, [Burst(links("ab", "ba", "bc")), Burst([], links("bc"))]),
     ("proofs", BEST, [Burst([("link", ("a", "b", 1)), ("link", ("b", "a", 2))]), Burst([], [("link", ("a", "b", 1))])]),
@@ -77,9 +79,10 @@ def some(rng: random.Random, message: Message) -> int:
     return rng.choice((1, 1, 2, 3))
 
 
-def test_messages_may_be_repeated() -> None:
-    for seed, case in enumerate(cases(40)):
-        network = make_network(case.checked)
+@pytest.mark.parametrize("algorithm", ["proofs", "sets"])
+def test_messages_may_be_repeated(algorithm: str) -> None:
+    for seed, case in enumerate(cases(40, algorithm)):
+        network = make_network(case.checked, algorithm)
         network.copies = partial(some, random.Random(seed))
         network.run(case.bursts, Adversary(seed))
         assert difference(case, network, case.central()) == ""
@@ -94,7 +97,7 @@ def test_a_trace_does_the_same_again() -> None:
         assert [r.bytes for r in first.reports] == [r.bytes for r in second.reports]
 
 
-@pytest.mark.parametrize("algorithm", ["proofs", "psn"])
+@pytest.mark.parametrize("algorithm", ["proofs", "psn", "sets"])
 def test_messages_cross_a_socket(algorithm: str) -> None:
     """Nodes that only ever see what was read from bytes settle alike, and sizes are those of the bytes."""
     for seed, case in enumerate(cases(30, algorithm)):

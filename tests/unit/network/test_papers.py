@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sempre.diagnostics import DataError, ProgramError
+from sempre.diagnostics import DataError
 from sempre.network.psn import CountingNode
 from sempre.network.simulate import Burst, Rounds, Simulation
 from tests.unit.network.old_psn import OldPsn
@@ -30,7 +30,7 @@ def test_the_old_algorithm_keeps_a_fact_without_a_derivation() -> None:
     assert old.facts == {"r", "p"}  # p rests on s and t, which are gone
 
 
-@pytest.mark.parametrize("algorithm", ["sn", "psn", "sets", "proofs"])
+@pytest.mark.parametrize("algorithm", ["sn", "psn", "derivations", "sets", "proofs"])
 def test_figure_6_settles_without_p(algorithm: str) -> None:
     bursts = [Burst([("q", (3,)), ("u", (4,))]), Burst([("r", (2,))], [("q", (3,)), ("u", (4,))])]
     for seed in SEEDS:
@@ -59,22 +59,35 @@ def test_the_old_algorithm_does_not_end() -> None:
     assert not old.run([])
 
 
-@pytest.mark.parametrize("algorithm", ["sn", "sets", "proofs"])
+@pytest.mark.parametrize("algorithm", ["sn", "derivations", "sets", "proofs"])
 def test_a_fact_that_derives_itself_ends(algorithm: str) -> None:
     text = ".decl a(@n: number) .decl p(@n: number) p(@1) :- a(@1). p(@1) :- p(@1)."
     network = run(text, [Burst([("a", (1,))]), Burst([], [("a", (1,))])], algorithm)
     assert propositions(network, "ap") == ""
 
 
-def test_basic_psn_refuses_recursion() -> None:
-    with pytest.raises(ProgramError, match="E425"):
-        network_of(REACH, "psn")
+def test_basic_psn_takes_recursion_that_ends() -> None:
+    """[Nigam10] section 2.2 runs path vector; counts say how many derivations there are."""
+    network = run(REACH, [Burst(links("ab", "ac", "bd", "cd", "de")), Burst([], links("ab"))], "psn", 3)
+    assert {a + b for a, b in network.facts("reach")} == {"ac", "ad", "ae", "bd", "be", "cd", "ce", "de"}
+    assert all(
+        copies.total() == 1
+        for node in network.nodes.values()
+        if isinstance(node, CountingNode)
+        for copies in node.tables[node.program.numbers["reach"]].rows.values()
+    )
+
+
+def test_basic_psn_stops_where_a_cycle_is_counted() -> None:
+    network = network_of(REACH, "psn", most=1_000)
+    with pytest.raises(DataError, match=r"E533[\s\S]*more than 1,000[\s\S]*`reach` has \d+[\s\S]*infinitely many"):
+        network.run([Burst(links("ab", "bc", "ca"))], Rounds())
 
 
 # ------------------------------------------------------------------------------------------------ figures
 
 
-@pytest.mark.parametrize("algorithm", ["sn", "psn", "sets", "proofs"])
+@pytest.mark.parametrize("algorithm", ["sn", "psn", "derivations", "sets", "proofs"])
 def test_figure_1(algorithm: str) -> None:
     before = links("ab", "ad", "dc", "bc", "ch", "fg")
     change = Burst(links("df", "af"), links("ab"))
@@ -105,14 +118,14 @@ def sets_of(network: Simulation, name: str, node: int) -> set[tuple[str, str]]:
 
 
 def test_the_cycle_of_section_5_has_the_annotations_of_the_paper() -> None:
-    network = run(CYCLE, [Burst([("a", (0,))])], "sets")
+    network = run(CYCLE, [Burst([("a", (0,))])], "derivations")
     # One atom per body: nothing is sent along but the facts themselves, so the sets are those of the paper.
     assert sets_of(network, "p", 1) == {("a", ""), ("apq", "p")}
     assert sets_of(network, "q", 2) == {("ap", ""), ("apq", "pq")}
 
 
 def test_figure_5() -> None:
-    network = run(FIGURE_5, [Burst([("s", (0,))])], "sets")
+    network = run(FIGURE_5, [Burst([("s", (0,))])], "derivations")
     # Picking an update adds its own fact to the infinite-count set: r arrives with {p, q}, p with {q, r}.
     assert sets_of(network, "r", 3) == {("pqs", ""), ("pqrs", "qr"), ("pqrs", "pqr")}
     assert sets_of(network, "p", 1) == {("s", ""), ("pqrs", "p"), ("pqrs", "pqr")}
@@ -121,7 +134,7 @@ def test_figure_5() -> None:
 
 
 @pytest.mark.parametrize(("text", "base"), [(CYCLE, ("a", (0,))), (FIGURE_5, ("s", (0,)))])
-@pytest.mark.parametrize("algorithm", ["sn", "sets", "proofs"])
+@pytest.mark.parametrize("algorithm", ["sn", "derivations", "sets", "proofs"])
 def test_cycles_do_not_hold_themselves_up(text: str, base: tuple[str, tuple[int]], algorithm: str) -> None:
     for seed in SEEDS:
         network = run(text, [Burst([base]), Burst([], [base])], algorithm, seed)
@@ -131,13 +144,20 @@ def test_cycles_do_not_hold_themselves_up(text: str, base: tuple[str, tuple[int]
 def test_a_deletion_may_come_before_what_it_deletes() -> None:
     """[Nigam11] section 6: with only base facts noted, an early deletion is lost and its insertion stays."""
     bursts = [Burst([("a", (0,))]), Burst([], [("a", (0,))]), Burst([("a", (0,))]), Burst([], [("a", (0,))])]
-    for algorithm in ("sets", "proofs"):
+    for algorithm in ("derivations", "sets", "proofs"):
         for seed in range(100):
             assert propositions(run(CYCLE, bursts, algorithm, seed), "apq") == ""
 
 
 def test_derivation_sets_stop_at_a_clear_limit() -> None:
     pairs = [a + b for a in "abcdef" for b in "abcdef" if a != b]
-    network = network_of(REACH, "sets", most=500)
+    network = network_of(REACH, "sn", most=500)
     with pytest.raises(DataError, match="E533"):
+        network.run([Burst(links(*pairs))], Rounds())
+
+
+def test_conditions_stop_at_a_clear_limit() -> None:
+    pairs = [a + b for a in "abcdef" for b in "abcdef" if a != b]
+    network = network_of(REACH, "sets", most=500)
+    with pytest.raises(DataError, match=r"E533[\s\S]*more than 500 questions[\s\S]*over \d+ base facts"):
         network.run([Burst(links(*pairs))], Rounds())

@@ -77,6 +77,24 @@ def test_reachability_with_failures(name: str, seed: int | None) -> None:
         assert set(network.facts("reach")) == reachable(rest)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["Abilene", "Amres", *(pytest.param(name, marks=pytest.mark.slow) for name in ("Atmnet", "Rnp", "Reuna"))],
+)
+def test_conditions_follow_failures(name: str) -> None:
+    """All sets of links that a fact rests on, at once; links fail and come back."""
+    links = topology(name)
+    network = example("reachability", "sets")
+    network.run([Burst(plain(links))], Rounds())
+    assert set(network.facts("reach")) == reachable(links)
+    for number, failed in enumerate(failures(links, 3, 7)):
+        rest = [link for link in links if link not in (failed, failed[::-1])]
+        network.run([Burst([], plain([failed]))], Adversary(number))
+        assert set(network.facts("reach")) == reachable(rest)
+        network.run([Burst(plain([failed]))], Rounds())
+        assert set(network.facts("reach")) == reachable(links)
+
+
 @pytest.mark.slow
 def test_reachability_on_every_topology_up_to_60_nodes() -> None:
     for links in topologies().values():
@@ -189,11 +207,11 @@ def paths_of(network: Simulation) -> set[tuple[str, str, tuple[str, ...]]]:
     return found
 
 
-def check_path_vector(links: Links, most: int) -> bool:
+def check_path_vector(links: Links, most: int, algorithm: str = "proofs") -> bool:
     expected = simple_paths(links, most)
     if expected is None:
         return False
-    network = example("path_vector")
+    network = example("path_vector", algorithm)
     network.run([Burst(priced(links))], Rounds())
     assert paths_of(network) == expected
     (failed,) = failures(links, 1, 2)
@@ -203,8 +221,9 @@ def check_path_vector(links: Links, most: int) -> bool:
     return True
 
 
-def test_path_vector() -> None:
-    assert check_path_vector(topology("Abilene"), 2_000)
+@pytest.mark.parametrize("algorithm", ["proofs", "psn", "sets"])
+def test_path_vector(algorithm: str) -> None:
+    assert check_path_vector(topology("Abilene"), 2_000, algorithm)
 
 
 @pytest.mark.slow
