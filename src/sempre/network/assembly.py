@@ -24,6 +24,7 @@ from sempre.network.proofs import ProofNode
 from sempre.network.psn import MOST_DERIVATIONS, CountingNode
 from sempre.network.simulate import DEFAULT_LIMIT, Burst, Simulation
 from sempre.network.supports import SupportNode
+from sempre.plan.ops import functions_of
 from sempre.rewrites.guarding import with_guards
 from sempre.rewrites.ranges import with_ranges
 
@@ -37,12 +38,22 @@ def make_network(
 
     `limit` is the number of messages after which a run is given up; `most` the derivations that a counting node keeps.
     """
-    local = local_program(checked, algorithm)
+    local = _local(checked, algorithm)
     return Simulation(node_maker(local, algorithm, most), _locations(local), limit)
 
 
 def local_program(checked: CheckedProgram, algorithm: str = "auto") -> LocalProgram:
-    """The local form of a program; raises `ProgramError` if there is none, or that algorithm cannot run it."""
+    """The local form of a program, for nodes in other processes; raises `ProgramError` if there is none, or that
+    algorithm cannot run it.
+    """
+    if any(map(functions_of, checked.rules)) or any(map(functions_of, checked.facts)):
+        hint = "Run it with `--simulate SEED`, or centrally, with `sempre run`."
+        message = "nodes in other processes have no Python functors and no aggregates in Python"
+        raise ProgramError([Diagnostic("E161", message, hint=hint)], checked.sources)
+    return _local(checked, algorithm)
+
+
+def _local(checked: CheckedProgram, algorithm: str) -> LocalProgram:
     refuse_what_is_central(checked)
     local = localize(checked)
     check_fragment(local, _chosen(algorithm))
@@ -121,12 +132,15 @@ def rows_of(checked: CheckedProgram, name: str, table: pa.Table) -> list[Row]:
     for at, type_ in enumerate(relation.types):
         values = table.column(at).to_pylist()
         if type_.kind is Kind.RECORD:
-            values = [read_record(text, type_, checked.types, lambda _, parts: tuple(parts)) for text in values]
-            values = list(map(python_functors.canonical_value, values))
+            values = [read_record(text, type_, checked.types, _record) for text in values]
         elif type_.kind is Kind.FLOAT:
             values = [python_functors.canonical(value) for value in values]
         columns.append(values)
     return list(zip(*columns, strict=True)) if columns else [()] * min(table.num_rows, 1)
+
+
+def _record(_: Any, parts: Iterable[Any]) -> tuple[Any, ...]:
+    return python_functors.record_of(parts)
 
 
 def table_from(checked: CheckedProgram, relation: Relation, rows: Iterable[Row]) -> pa.Table:

@@ -6,7 +6,7 @@ A `number` or `unsigned` is an int, a `float` a float, a `symbol` a str, a recor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -36,11 +36,9 @@ def canonical(value: float) -> float:
     return NAN if value != value else value + 0.0
 
 
-def canonical_value(value: Value) -> Value:
-    """A value as nodes hold it: equal ones have equal floats in them, down to the bits, and the very same NaN."""
-    if isinstance(value, float):
-        return canonical(value)
-    return tuple(map(canonical_value, value)) if isinstance(value, tuple) else value
+def record_of(parts: Iterable[Value]) -> tuple[Value, ...]:
+    """A record as nodes hold it: equal ones have equal floats in them, down to the bits, and the very same NaN."""
+    return tuple(canonical(part) if isinstance(part, float) else part for part in parts)
 
 
 def constant(expr: Const) -> Value:
