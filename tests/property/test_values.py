@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,11 @@ from sempre.kernel import functors, reduce
 from sempre.kernel.float_sums import float_sum
 from sempre.network import python_functors
 from sempre.network.assembly import make_network
-from sempre.network.node import Fact
 from sempre.network.simulate import Adversary, Rounds
 from tests.engine import STRATEGIES
-from tests.oracle.values import OracleError, Row, canonical
+from tests.oracle.values import OracleError, canonical
 from tests.property.networks import Case, difference
-from tests.property.valued import registered, valued_case
+from tests.property.valued import by_relation, registered, valued_case
 
 pytestmark = pytest.mark.oracle
 
@@ -56,19 +55,12 @@ def check_strategies(case: Case, meant: Case, strategy: str) -> bool:
         return False
     with sempre.Database(case.text, strategy=strategy) as db:
         for burst, expected in zip(case.bursts, truths, strict=True):
-            db.apply(insert=_by_relation(burst.insert), delete=_by_relation(burst.delete))
+            db.apply(insert=by_relation(burst.insert), delete=by_relation(burst.delete))
             for name, rows in expected.items():
                 have = {canonical(row) for row in db[name]}
                 assert have == rows, f"{case.text}\n{case.bursts}\n{name}: {have ^ rows}"
         assert db.verify().ok
     return True
-
-
-def _by_relation(facts: Iterable[Fact]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for name, row in facts:
-        found.setdefault(name, []).append(row)
-    return found
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -133,12 +133,13 @@ def registered() -> Iterator[None]:
         REGISTERED.update(before)
 
 
-def valued_case(rng: random.Random) -> tuple[Case, Case]:
+def valued_case(rng: random.Random, python: bool = True) -> tuple[Case, Case]:
     """A case, and the one that means the same to the oracle, which has no Python functors."""
+    of_floats = [rule for rule in OF_FLOATS if python or not any(call in rule[1] for call in MEANING)]
     texts = [DECLARED, "\n".join(line for line in DECLARED.splitlines() if not line.startswith(".functor"))]
     for number in range(rng.randint(3, 7)):
         kind = rng.choice(KINDS)
-        pools = [ANY, NUMERIC if kind != "symbol" else ANY, OF_FLOATS]
+        pools = [ANY, NUMERIC if kind != "symbol" else ANY, of_floats]
         form, rules = rng.choice(rng.choice(pools))
         if "{b}" in rules:
             rules = rules.format(k=kind, b=BASES[kind], n=number)
@@ -152,6 +153,14 @@ def valued_case(rng: random.Random) -> tuple[Case, Case]:
     bursts = tuple(_bursts(rng, rng.randint(1, 4)))
     ours, theirs = (case_of(text, bursts) for text in texts)
     return ours, theirs
+
+
+def by_relation(facts: Iterable[Fact]) -> dict[str, list[Row]]:
+    """Facts as `Database.apply` takes them."""
+    found: dict[str, list[Row]] = {}
+    for name, row in facts:
+        found.setdefault(name, []).append(row)
+    return found
 
 
 def _bursts(rng: random.Random, count: int) -> Iterator[Burst]:

@@ -25,7 +25,9 @@ from tests.budget import scaled
 from tests.engine import STRATEGIES as EVERY_STRATEGY
 from tests.engine import UNHURRIED, check_epochs
 from tests.inside import cluster_of
+from tests.oracle.values import OracleError, canonical
 from tests.property.programs import random_case
+from tests.property.valued import by_relation, valued_case
 from tests.scripts.script import read
 from tests.spark.conftest import KIND, ONCE
 
@@ -248,6 +250,27 @@ def test_texts_that_are_no_records_are_refused_and_change_nothing(spark: SparkSe
 
 
 @pytest.mark.slow
+@ONCE
+@pytest.mark.parametrize(("place", "first"), [("cluster", 0), ("workers", 100)])
+def test_values_of_every_type_mean_the_same(spark: SparkSession, place: str, first: int) -> None:
+    """Exact sums, NaN last, symbols by their text: in tasks, and where Spark aggregates."""
+    done = 0
+    for seed in range(first, first + 100):
+        case, meant = valued_case(random.Random(f"spark {seed}"), python=False)
+        try:
+            expected = meant.central()
+        except OracleError:
+            continue
+        done += 1
+        with sempre.Database(case.text, spark=spark, place=place) as db:
+            for burst in case.bursts:
+                db.apply(insert=by_relation(burst.insert), delete=by_relation(burst.delete))
+            for name, rows in expected.items():
+                assert {canonical(row) for row in db[name]} == rows, f"{case.text}\n{case.bursts}\n{name}"
+        if done == 2:
+            return
+
+
 def test_what_is_counted_in_a_head_need_not_be_a_number(spark: SparkSession) -> None:
     text = """
     .type Pair = [a: number, b: symbol]
