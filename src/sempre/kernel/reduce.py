@@ -36,7 +36,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Merging:
     """How an aggregate is put together from parts that were made elsewhere.
 
     `part` stands for some plain values, without any loss, and is made of what messages can carry: integers of 64 bits,
@@ -48,14 +48,14 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Meaning:
     """One aggregate. `columns` gives a code for every group, `plain` the value of plain values; both for operands of a
     kind, and never of nothing. With `zero`, that of nothing is 0; else it has no value.
     """
 
     columns: Callable[[Values, str, Groups], Column]
     plain: Callable[[Sequence[Any], str], Any]
-    parts: Parts | None = None
+    parts: Merging | None = None
     zero: bool = False
 
 
@@ -230,12 +230,12 @@ def _count(found: Sequence[Any], _: str) -> int:
     return len(found)
 
 
-AGGREGATES: dict[str, Aggregate] = {
-    "count": Aggregate(
-        lambda _, __, groups: groups.counts, _count, Parts(_count, lambda parts, _: sum(parts)), zero=True
+AGGREGATES: dict[str, Meaning] = {
+    "count": Meaning(
+        lambda _, __, groups: groups.counts, _count, Merging(_count, lambda parts, _: sum(parts)), zero=True
     ),
-    "sum": Aggregate(_sums, _sum, Parts(_sum_part, _sum_of_parts), zero=True),
-    "min": Aggregate(_extremes(np.minimum), _least, Parts(_least, _least)),
-    "max": Aggregate(_extremes(np.maximum), _greatest, Parts(_greatest, _greatest)),
-    "mean": Aggregate(_means, _mean),
+    "sum": Meaning(_sums, _sum, Merging(_sum_part, _sum_of_parts), zero=True),
+    "min": Meaning(_extremes(np.minimum), _least, Merging(_least, _least)),
+    "max": Meaning(_extremes(np.maximum), _greatest, Merging(_greatest, _greatest)),
+    "mean": Meaning(_means, _mean),
 }

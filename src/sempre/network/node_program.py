@@ -10,7 +10,7 @@ from sempre.analysis.model import Fold, Kind, Match, NormalRule, Not, Relation, 
 from sempre.analysis.strata import matches
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
-from sempre.kernel.reduce import AGGREGATES, Parts, float_rank
+from sempre.kernel.reduce import AGGREGATES, Merging, float_rank
 from sempre.network.codegen import Code, RuleEntry
 from sempre.network.localize import LocalProgram
 from sempre.network.node_tables import Row
@@ -30,7 +30,7 @@ class RelationPlan:
     sign: int
     least: Any
     value_kind: str
-    parts: Parts | None
+    parts: Merging | None
     steps: tuple[Step, ...] = ()
     recursive_steps: tuple[Step, ...] = ()
     triggers: tuple[Step, ...] = ()
