@@ -6,7 +6,7 @@ proofs share their ends. One column has the values, as bytes of JSON, rows as li
     messages   source, target, number, round, updates     by message; source and target are values
     links      relation, key, rest, bytes, version         by link of a proof; `rest` is a link before it, or NONE
     updates    relation, key, claim: potential, level, value, proof, cause: relation, key, version     of `proofs`
-               or sign, relation, row, count, (relation, row)..., count, (relation, row)...            of `psn`
+               or sign, relation, row, and two values: on what it rests                                of others
 
 A claim or a cause that is not there is one NONE. Reading builds numbers, texts and tuples only: nothing in it can run.
 """
@@ -113,15 +113,10 @@ class _Writer:
             rest = self._chains[id(link)] = len(self._chains)
         return rest
 
-    def derivation(self, sign: int, name: str, row: tuple[Any, ...], *sets: Any) -> None:
+    def derivation(self, sign: int, name: str, row: tuple[Any, ...], *more: Any) -> None:
         self.counts = True
         relation = self.numbers[name]
-        self.updates += (sign, relation, self.row(relation, row))
-        for facts in sets:
-            self.updates.append(len(facts))
-            for other, row in facts:
-                number = self.numbers[other]
-                self.updates += (number, self.row(number, row))
+        self.updates += (sign, relation, self.row(relation, row), *map(self.value, more))
 
 
 def _depth(value: Any) -> int:
@@ -184,5 +179,4 @@ def _derivations(
 ) -> Iterator[tuple[Any, ...]]:
     for _ in range(size):
         sign, name, row = next(numbers), names[next(numbers)], values[next(numbers)]
-        sets = [tuple((names[next(numbers)], values[next(numbers)]) for _ in range(next(numbers))) for _ in range(2)]
-        yield sign, name, row, *sets
+        yield sign, name, row, values[next(numbers)], values[next(numbers)]
