@@ -15,7 +15,10 @@ _AS_THEY_ARE = {Kind.NUMBER, Kind.UNSIGNED, Kind.SYMBOL}
 def value_of(plain: Any) -> Any:
     """What became a list, or a number, as nodes have it: records are tuples, and there is one NaN."""
     if isinstance(plain, list):
-        return tuple(map(value_of, plain))
+        for part in plain:
+            if isinstance(part, list | float):
+                return tuple(map(value_of, plain))
+        return tuple(plain)
     return canonical(plain) if isinstance(plain, float) else plain
 
 

@@ -6,14 +6,18 @@ import random
 from functools import partial
 from itertools import islice
 
+import numpy as np
 import pytest
 
 from sempre.network import wire
 from sempre.network.assembly import make_network
+from sempre.network.freight import packed, unpacked
 from sempre.network.node import Message
 from sempre.network.proofs import ProofNode
 from sempre.network.simulate import Adversary, Burst, Replay, Rounds, Simulation
+from sempre.workers.framing import Frame, FrameError
 from tests.property.networks import Case, case_of, difference, random_case
+from tests.unit.network.carried import sent_over
 from tests.unit.network.explore import TooMany, every_order
 from tests.unit.network.programs import CYCLE, FIGURE_6, REACH, links, network_of
 
@@ -113,8 +117,9 @@ def test_messages_cross_a_socket(algorithm: str) -> None:
             while pending:
                 data = wire.encode(message := pending.pop(rng.randrange(len(pending))), numbers)
                 assert len(data) == wire.message_size(message)
-                read = wire.decode(data, list(numbers))
-                assert read == message
+                assert wire.decode(data, list(numbers)) == message
+                ((read, depth),) = unpacked(sent_over(packed({}, [(message, 7)], numbers)), list(numbers))
+                assert (read, depth) == (message, 7)
                 pending += network.node(read.target).receive([read])
         assert difference(case, network, case.central()) == ""
 
@@ -123,6 +128,27 @@ def test_messages_cross_a_socket(algorithm: str) -> None:
 def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
     with pytest.raises(wire.WireError):
         wire.decode(data, [])
+
+
+def test_values_that_are_equal_and_of_other_types_stay_what_they_are() -> None:
+    """Within a frame each value is written once."""
+    rows = [("p", (1, 1.0)), ("q", (1.0, 1)), ("q", (float("inf"), None)), ("p", ("1", ("é", (2**64 - 1, None))))]
+    updates = tuple((name, row, (row[0], 3, value, None), None) for name, row in rows for value in (1, 1.0, "1", None))
+    counted = tuple((-1, name, row, tuple(rows), ()) for name, row in rows)
+    for each in (updates, counted):
+        mail = [(Message(source, "é\n", 5, each), 2) for source in (1, 1.0, "1", (1, (2.5, None)))]
+        read = unpacked(sent_over(packed({}, mail, {"p": 0, "q": 1})), ["p", "q"])
+        assert repr(read) == repr(mail)
+
+
+def test_frames_that_are_no_messages_are_refused() -> None:
+    mail = [(Message(1, 2, 1, (("p", (1, 2), (0, 1, None, ("p", (1,), None, 9, 4)), ("p", (1,), 3)),)), 1)]
+    frame = packed({}, mail, {"p": 0})
+    for at, column in enumerate(frame.columns):
+        for wrong in (column[:-1], np.append(column, 99), column + 99):
+            columns = [*frame.columns[:at], wrong, *frame.columns[at + 1 :]]
+            with pytest.raises(FrameError):
+                unpacked(Frame(frame.header, columns), ["p"])
 
 
 def test_no_tombstones_are_left_when_messages_have_come() -> None:
