@@ -412,7 +412,7 @@ FUNCTORS_OF_USERS = (
         "E342",
         "an aggregate that no `.aggregate` declares",
         "Declare it.",
-        "`.decl p(x: number) .output p p(1). p(n) :- n = @middle x : { p(x) }.`",
+        "`.decl q(x: number) q(1). .decl p(x: number) .output p p(n) :- n = @middle x : { q(x) }.`",
     ),
     Entry(
         "E343",
