@@ -412,7 +412,7 @@ FUNCTORS_OF_USERS = (
         "E342",
         "an aggregate that no `.aggregate` declares",
         "Declare it.",
-        "`.decl p(x: number) .output p p(1). p(n) :- n = @middle x : { p(x) }.`",
+        "`.decl q(x: number) .decl p(x: number) .output p q(1). p(n) :- n = @middle x : { q(x) }.`",
     ),
     Entry(
         "E343",
@@ -491,9 +491,9 @@ STRATA = (
     ),
     Entry(
         "E403",
-        "`;` in the body of an aggregate",
-        "Make a relation of the alternatives.",
-        "`.decl p(x: number) .decl n(x: number) .output n n(c) :- c = count : { p(1) ; p(2) }.`",
+        "`;` in the body of an aggregate for which it has no meaning",
+        "Use the same variables in each alternative of a `count`, or make a relation of the alternatives.",
+        "`.decl p(x: number) .decl n(x: number) .output n n(c) :- c = count : { p(_) ; p(2) }.`",
     ),
     Entry(
         "E404",

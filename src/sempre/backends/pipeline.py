@@ -752,7 +752,7 @@ def _reduce(step: Reduce, values: Values, piece_rows: int, carried: frozenset[st
     def results(nested: _Nested, rows: Bindings, views: Views) -> tuple[join.Mask, Column]:
         once, places = once_each(rows, shared)
         groups, terms = nested.solutions(once, views, literal.expr)
-        found, column = reduce.by_group(literal.kind, literal.operand.value, groups, terms, once.size, values)
+        found, column = reduce.by_group(values, literal.kind, literal.operand.value, groups, terms, once.size)
         return found[places], column[places]
 
     def fold(rows: Bindings, views: Views) -> Bindings:

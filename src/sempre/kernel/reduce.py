@@ -14,17 +14,11 @@ from sempre.kernel.values import Values, float_codes, floats_of
 
 
 def by_group(
-    kind: str,
-    operand: str,
-    groups: Sequence[Column],
-    terms: Sequence[Column],
-    size: int,
-    values: Values | None = None,
+    values: Values, kind: str, operand: str, groups: Sequence[Column], terms: Sequence[Column], size: int
 ) -> tuple[join.Mask, Column]:
     """For groups `0..size-1`, whether each has a result, and the result.
 
-    `groups[i]` and `terms[i]` run in parallel: a group number and the value it contributes, once per row. What the user
-    wrote in Python needs `values`, which know what codes stand for.
+    `groups[i]` and `terms[i]` run in parallel: a group number and the value it contributes, once per row.
     """
     group = np.concatenate(groups) if groups else np.empty(0, np.int64)
     term = np.concatenate(terms) if terms else np.empty(0, np.int64)
@@ -36,7 +30,6 @@ def by_group(
     if kind.startswith("@"):
         from sempre.kernel.calling import aggregate_in_python
 
-        assert values is not None
         return aggregate_in_python(values, kind, term, counts)
     present = np.flatnonzero(counts)
     starts = (counts.cumsum() - counts)[present]

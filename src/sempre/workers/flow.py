@@ -512,7 +512,7 @@ class Nested:
         # Rows that share all values ask once; a worker without rows takes part all the same.
         once, places = once_each(rows, self._shared)
         flow.run([self._start(once, weights=True)], views, collect, counted=True)
-        result, column = reduce.by_group(literal.kind, literal.operand.value, groups, terms, once.size, self._values)
+        result, column = reduce.by_group(self._values, literal.kind, literal.operand.value, groups, terms, once.size)
         return result[places], column[places]
 
     def _reduce(self, rows: Bindings, views: ShardViews, step: Reduce) -> Bindings:

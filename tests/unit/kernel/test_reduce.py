@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sempre.kernel import reduce
 from sempre.kernel.functors import Fault
 from sempre.kernel.layout import Column
-from sempre.kernel.values import float_codes, floats_of
+from sempre.kernel.values import Values, float_codes, floats_of
 from tests.unit.kernel.rows import HIGH, LOW
 
 U64 = (1 << 64) - 1
@@ -26,7 +26,7 @@ def by_group(kind: str, operand: str, rows: list[tuple[int, int]], size: int = 5
     batches = [rows[:half], rows[half:]]
     groups = [np.array([g for g, _ in batch], np.int64) for batch in batches]
     terms = [np.array([t for _, t in batch], np.int64) for batch in batches]
-    found, out = reduce.by_group(kind, operand, groups, terms, size)
+    found, out = reduce.by_group(Values(), kind, operand, groups, terms, size)
     return {group: int(out[group]) for group in range(size) if found[group]}
 
 
@@ -60,7 +60,7 @@ def codes(*values: float) -> Column:
 
 
 def floats(kind: str, *values: float) -> float:
-    found, out = reduce.by_group(kind, "float", [np.zeros(len(values), np.int64)], [codes(*values)], 1)
+    found, out = reduce.by_group(Values(), kind, "float", [np.zeros(len(values), np.int64)], [codes(*values)], 1)
     assert found.all()
     return float(floats_of(out)[0])
 
@@ -75,7 +75,7 @@ def test_floats() -> None:
 
 @pytest.mark.parametrize(("operand", "wanted"), [("number", 0.5), ("unsigned", float(1 << 63))])
 def test_the_mean_is_a_float(operand: str, wanted: float) -> None:
-    _, out = reduce.by_group("mean", operand, [np.zeros(2, np.int64)], [np.array([2, -1])], 1)
+    _, out = reduce.by_group(Values(), "mean", operand, [np.zeros(2, np.int64)], [np.array([2, -1])], 1)
     assert floats_of(out).tolist() == [wanted]
 
 

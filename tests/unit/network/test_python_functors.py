@@ -136,7 +136,9 @@ def test_aggregates_equal_those_of_the_kernel(kind: str, operand: str) -> None:
 
 def aggregate_by_kernel(kind: str, operand: str, args: list[Any]) -> Any:
     columns = [code(Values(), operand, arg) for arg in args]
-    found, results = by_group(kind, operand, [np.zeros(len(args), np.int64)], [np.concatenate([*columns, NO_CODES])], 1)
+    found, results = by_group(
+        Values(), kind, operand, [np.zeros(len(args), np.int64)], [np.concatenate([*columns, NO_CODES])], 1
+    )
     result = "number" if kind == "count" else "float" if kind == "mean" else operand
     return back(Values(), result, results) if found[0] else None
 

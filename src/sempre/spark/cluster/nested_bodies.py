@@ -198,7 +198,7 @@ class KernelFold:
             terms = from_arrow(values, lists.flatten(), self.operand)
             groups = np.repeat(np.arange(batch.num_rows), np.diff(lists.offsets.to_numpy()))
             try:
-                _, column = reduce.by_group(self.kind, self.operand.value, [groups], [terms], batch.num_rows, values)
+                _, column = reduce.by_group(values, self.kind, self.operand.value, [groups], [terms], batch.num_rows)
             except Fault as fault:
                 raise RuntimeError(fault_text(self.rule, fault)) from None
             keys = [batch.column(batch.schema.names.index(name)) for name, _ in self.keys]
