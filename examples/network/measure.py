@@ -1,7 +1,7 @@
 """How far the algorithms go on real topologies: `python measure.py links.tsv [NAME ...]` prints a table.
 
-For each topology: reachability between all pairs, then one link fails. The sets of supports either settle or say at which
-limit they stopped.
+For each topology: reachability between all pairs, then one link fails. The sets of supports either settle or say at
+which limit they stopped.
 """
 
 from __future__ import annotations

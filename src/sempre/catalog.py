@@ -491,9 +491,9 @@ STRATA = (
     ),
     Entry(
         "E403",
-        "`;` in the body of an aggregate",
-        "Make a relation of the alternatives.",
-        "`.decl p(x: number) .decl n(x: number) .output n n(c) :- c = count : { p(1) ; p(2) }.`",
+        "`;` in the body of an aggregate for which it has no meaning",
+        "Use the same variables in each alternative of a `count`, or make a relation of the alternatives.",
+        "`.decl p(x: number) .decl n(x: number) .output n n(c) :- c = count : { p(_) ; p(2) }.`",
     ),
     Entry(
         "E404",

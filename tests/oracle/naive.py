@@ -247,7 +247,8 @@ def _aggregate(literal: Fold, env: Env, state: State) -> Value:
     seen: dict[Row, Value] = {}
     for body in literal.bodies:
         for inner in solve(body, outside, state):
-            names = own_names(name for name in inner if name not in outside)
+            # What an aggregate inside gives is no variable: the others determine it.
+            names = own_names(name for name in inner if name not in outside and not name.startswith("fold:"))
             assignment = tuple((name, inner[name]) for name in names)
             seen[assignment] = None if literal.term is None else value(literal.term, inner)
     return fold(literal.kind, list(seen.values()), literal.operand)

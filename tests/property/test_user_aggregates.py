@@ -11,6 +11,7 @@ import pytest
 
 import sempre
 from sempre.api.explanations import Proof
+from sempre.api.options import check_functions
 from sempre.kernel import calling
 from sempre.lang.parser import parse
 from sempre.python_functions import REGISTERED
@@ -182,3 +183,12 @@ def test_what_is_not_registered_as_an_aggregate_is_refused() -> None:
     sempre.functor(name="f")(lambda x: x)
     with pytest.raises(sempre.ProgramError, match="E339"):
         sempre.Database(SMALL)
+
+
+@pytest.mark.parametrize("place", ["workers", "cluster"])
+def test_places_without_the_function_are_refused(place: str) -> None:
+    sempre.aggregate(name="f")(sum)
+    program = sempre.Program(SMALL).checked
+    with pytest.raises(sempre.BackendError, match=f"the aggregate `@f` is Python, and cannot run on the {place}"):
+        check_functions(program, place)
+    check_functions(program, "auto")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import sempre
+from sempre.api.explanations import Proof
 from sempre.cli import main
 from sempre.lang.parser import parse
 from sempre.python_functions import REGISTERED
@@ -90,6 +91,16 @@ def test_calls_equal_what_they_mean(strategy: str) -> None:
 def _facts(rng: random.Random) -> Facts:
     pairs = {(rng.randrange(5), rng.randrange(5)) for _ in range(rng.randint(0, 5))}
     return {"e": pairs, "w": {(rng.choice(("a", "b", "a1", "b2", "é")), rng.randrange(3)) for _ in range(3)}}
+
+
+def test_proofs_by_functors_pass_the_checker() -> None:
+    text = DECLARED + "p(x, @twice(y)) :- e(x, y). q(@joined(s, n)) :- w(s, n), @twice(n) > 2."
+    with sempre.Database(text) as db:
+        db.apply(insert={"e": [(1, 2)], "w": [("a", 2)]})
+        for fact in ("p(1, 4)", 'q("a2")'):
+            proof = db.explain(fact)
+            assert isinstance(proof, Proof)
+            assert proof.check() == []
 
 
 BAD = {

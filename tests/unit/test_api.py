@@ -47,7 +47,7 @@ def test_everything_public_is_listed() -> None:
     assert sempre.__all__ == [
         "BackendError", "ChangeSet", "CycleChanges", "DataError", "Database", "Diagnostic", "InternalError",
         "ModuleFacts", "ModuleState", "Network", "Program", "ProgramError", "Report", "RuleModule", "SempreError",
-        "StateError", "Transaction", "Trusted", "View", "__version__", "by_name", "by_position", "functor",
+        "StateError", "Transaction", "Trusted", "View", "__version__", "aggregate", "by_name", "by_position", "functor",
     ]  # fmt: skip
     assert all(hasattr(sempre, name) for name in sempre.__all__)
     assert dir(sempre) == sorted(sempre.__all__)

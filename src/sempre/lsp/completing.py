@@ -10,9 +10,9 @@ from sempre.data import dataclass
 from sempre.lang.declarations import QUALIFIERS
 from sempre.lang.lexer import DIRECTIVES
 from sempre.lang.operators import AGGREGATES
-from sempre.lsp.answers import Place, extent, source_of
+from sempre.lsp.answers import Place, source_of
 from sempre.lsp.program_names import Name, Scope
-from sempre.lsp.program_reading import Reading
+from sempre.lsp.program_reading import Reading, normal
 from sempre.lsp.programs import Programs
 
 BASE_TYPES = ("number", "unsigned", "float", "symbol")
@@ -79,19 +79,24 @@ def _proposals(reading: Reading, scope: Scope, before: str, place: Place) -> Ite
 
 def _in_a_rule(reading: Reading, scope: Scope, place: Place) -> Iterator[Proposal]:
     """What a rule is made of: its variables first."""
+    item = _item_before(reading, place)
     for name in reading.names.all:
-        if name.space == "variable" and name.span.file == place.file and _is_near(reading, name, place):
+        if name.item == item and name.space == "variable":
             yield Proposal(name.text, "variable")
     yield from _relations(reading, scope)
     yield from (Proposal(name, "built-in") for name in sorted((*FUNCTORS, "as", "autoinc")) if name.isidentifier())
     yield from (Proposal(word, "word") for word in sorted((*AGGREGATES, "nil", "match", "contains")))
 
 
-def _is_near(reading: Reading, name: Name, place: Place) -> bool:
-    """Whether a rule is the one that is being typed; while it is broken, it ends before the place."""
-    span = extent(reading, name)
-    after = [each.span.line for each in reading.names.all if each.span.line > span.end_line and each.item != name.item]
-    return (span.line, span.column) <= (place.line, place.column) and place.line <= min(after, default=place.line)
+def _item_before(reading: Reading, place: Place) -> int:
+    """The last item that begins before a place: the one that is being typed, whether it is broken or not."""
+    here = (place.line, place.column)
+    begun = {
+        (each.span.line, each.span.column): first
+        for first, each in reading.parser.extents.items()
+        if normal(each.span).file == place.file and (each.span.line, each.span.column) <= here
+    }
+    return begun[max(begun)] if begun else -1
 
 
 def _relations(reading: Reading, scope: Scope) -> Iterator[Proposal]:
