@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from sempre.lang.parser import parse
-from sempre.maintain import narrowing, seminaive
+from sempre.maintain import narrowing, seminaive, states
 from sempre.maintain.narrowing import Narrowed
 from tests.engine import UNHURRIED, Changes, check_epochs
 from tests.oracle.naive import Facts
@@ -51,13 +51,13 @@ def random_program(rng: random.Random) -> tuple[str, str]:
         used: list[str] = []
         body = []
         for name in names:
-            args = []
+            row: list[str] = []
             for _ in range(arities[name]):
-                args.append(
+                row.append(
                     "_" if rng.random() < 0.15 else rng.choice(used[-3:] if used and rng.random() < 0.6 else NAMES)
                 )
-                used += [args[-1]] if args[-1] != "_" else []
-            body.append(f"{name}({', '.join(args)})")
+                used += [row[-1]] if row[-1] != "_" else []
+            body.append(f"{name}({', '.join(row)})")
         known = used or ["x"]
         if rng.random() < 0.3:
             body.append(f"!b({rng.choice(known)}, {rng.choice(known)})")
@@ -119,7 +119,7 @@ def _new_as_old(views: Any, name: str, larger: Any, smaller: Any, only: Any) -> 
     READ_STEP(views, name, larger, larger if "#" in name else smaller, only)
 
 
-READ_STEP = seminaive.read_step
+READ_STEP = states.read_step
 DEFECTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "the wrong column is narrowed": (Narrowed, "of", _other_column),
     "instances are found twice": (seminaive, "read_step", _new_as_old),
