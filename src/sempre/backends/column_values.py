@@ -9,9 +9,9 @@ from sempre.kernel.layout import Column, span_of
 from sempre.kernel.trace import RowSet, Trace
 
 # Up to this many times as many places as values, a table of places is made: it answers without a search.
-PLACES = 64
+PLACES_PER_VALUE = 64
 # Rows that a share is estimated from.
-SAMPLE = 1 << 14
+SHARE_ROWS = 1 << 14
 
 
 class ColumnValues:
@@ -22,7 +22,7 @@ class ColumnValues:
         self._values = join.distinct(rows.packing.unpack(rows.keys, column).copy())
         self._least, most = span_of(self._values) if self._values.size else (0, -1)
         self._table: join.Mask | None = None
-        if most - self._least < PLACES * self._values.size:
+        if most - self._least < PLACES_PER_VALUE * self._values.size:
             self._table = np.zeros(most - self._least + 1, np.bool_)
             self._table[self._values - self._least] = True
 
@@ -35,8 +35,8 @@ class ColumnValues:
         """About what part of the rows of a version has one of the values in a column."""
         rows = version.rows()
         keys = rows.keys
-        if keys.size > SAMPLE:
-            keys = keys[np.random.default_rng(0).choice(keys.size, SAMPLE, replace=False, shuffle=False)]
+        if keys.size > SHARE_ROWS:
+            keys = keys[np.random.default_rng(0).choice(keys.size, SHARE_ROWS, replace=False, shuffle=False)]
         return float(self._among(rows.packing.unpack(keys, column)).mean()) if keys.size else 1.0
 
     def _among(self, column: Column) -> join.Mask:
