@@ -69,6 +69,11 @@ class Limits:
     # relations grow while rules recur, and which of two lookups finds less may change.
     expanding_rows: int = 2
     uncertain_share: float = 4.0
+    # An atom is narrowed to the rows that lower atoms let through if its relation has so many rows, no more than this
+    # share of them is left, and the lower relations have at most so many times as many rows.
+    narrowed_rows: int = 1 << 12
+    narrowed_share: float = 0.5
+    narrowing_size: int = 8
     # Rows that the number of distinct values of a column is estimated from.
     sample_rows: int = 4096
     # After this many rounds, deltas of at most this many rows are followed row by row where that is possible.

@@ -19,6 +19,7 @@ import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
 from sempre.backends import head_groups
+from sempre.backends.column_values import ColumnValues
 from sempre.backends.ordering import Ordering
 from sempre.backends.pipeline import Bindings, Gather, Pipeline, Scan, Views, compute, view_of
 from sempre.backends.rerank import BACKWARD, FORWARD, GROUNDING, Reranked, is_rerankable, rerank
@@ -410,6 +411,10 @@ class LocalBackend:
     def once(self, rows: RowSet) -> Counted:
         """Rows that count one each."""
         return Counted(rows.packing, rows.keys, np.ones(len(rows), np.int64))
+
+    def column_values(self, version: Trace, column: int) -> ColumnValues:
+        """The values of a column, to look for them in others."""
+        return ColumnValues(version, column)
 
     def walk(
         self,

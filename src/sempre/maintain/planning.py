@@ -33,6 +33,12 @@ class Plans:
         for name, relation in program.relations.items():
             self.orders.declare(name, relation.arity)
 
+    def narrow(self, name: str, source: str) -> None:
+        """Plans may read a relation that has some of the rows of one of the program, and recurs with it."""
+        together = self._strata[source] | {name}
+        self._strata.update(dict.fromkeys(together, together))
+        self.orders.declare(name, self._program.relations[source].arity)
+
     def full(self, rule: NormalRule, state: Mapping[str, Version]) -> Executable:
         """The plan that evaluates the whole rule."""
         return self._ready(rule, None, state).executable

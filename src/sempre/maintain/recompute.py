@@ -95,7 +95,9 @@ def _closed(
     state = {**work.new, **{name: backend.empty(name) for name in relations}}
     exchange = exchange_of(work, stratum, modules)
     exchange.start()
-    fixpoint = Fixpoint(backend, work.plans, work.program, exchange.generic, work.on_round, walking, exchange, counting)
+    fixpoint = Fixpoint(
+        backend, work.plans, work.program, exchange.generic, work.on_round, walking, exchange, counting, narrowing=True
+    )
     fixpoint.run(state, start)
     work.new.update({name: version for name, version in state.items() if name not in relations})
     versions = {name: state[name] for name in relations}

@@ -8,16 +8,17 @@ Reference: [Hu22] Alg. 1, [Zhao] Alg. 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from sempre.analysis.model import CheckedProgram, Match, NormalRule, Relation, Stratum
 from sempre.data import dataclass
 from sempre.maintain.modular import Exchange
+from sempre.maintain.narrowing import Narrowed, Narrowing
 from sempre.maintain.planning import Plans, pivot_relation, pivots
 from sempre.maintain.states import ViewDict, read_alike, read_step
 from sempre.maintain.strategy import nonempty
 from sempre.plan.backend import Backend, Counted, Executable, Rows, Version
-from sempre.plan.ops import Order, Pivot, Read
+from sempre.plan.ops import Order, Pivot, Read, Step
 
 Round = Callable[[int, int], None]
 
@@ -63,6 +64,7 @@ class Fixpoint:
         walking: bool = True,
         exchange: Exchange | None = None,
         counting: bool = False,
+        narrowing: bool = False,
     ) -> None:
         self._backend = backend
         self._limits = backend.limits
@@ -75,6 +77,8 @@ class Fixpoint:
         self._plans = plans
         self._stratum = stratum
         self._jobs = jobs_by_head(stratum)
+        # Only where all rows are new is it worth looking through all of them, and rows never leave.
+        self._narrowing = Narrowing(backend, plans) if narrowing and not self._keeps_best else None
         self._on_round = on_round
         self._views: ViewDict = {}
         self._ready: dict[str, list[tuple[str, Executable]]] = {}
@@ -115,6 +119,7 @@ class Fixpoint:
             not self._walking
             or self.rounds < self._limits.walk_after
             or self._keeps_best
+            or self._narrowed  # rules with several atoms of the stratum, which nobody can walk
             or not self._is_chain(old, delta)
         ):
             return None
@@ -163,9 +168,10 @@ class Fixpoint:
             if name in delta:
                 only = backend.view(backend.version(delta[name], self._orders.get((name, Read.ONLY), ())))
             read_step(views, name, backend.view(new[name]), backend.view(old[name]), only)
+        present = {*delta, *self._step_narrowed(delta)}
         following: dict[str, Rows] = {}
         for head, ready in self._ready.items():
-            plans = [executable for reads, executable in ready if reads in delta]
+            plans = [executable for reads, executable in ready if reads in present]
             if plans and self.supports is not None:
                 counted = backend.supports(head, plans, views, new[head])
                 self.supports[head].append(counted)
@@ -174,6 +180,23 @@ class Fixpoint:
                 following[head] = backend.derive(head, plans, views, new[head])
         backend.settle(following.values())
         return {head: rows for head, rows in following.items() if len(rows)}
+
+    def _step_narrowed(self, delta: Mapping[str, Rows]) -> list[str]:
+        """The same round of the narrowed relations: those that have new rows."""
+        backend, found = self._backend, []
+        for held in self._narrowed:
+            before, only = held.version, None
+            rows = held.of(delta[held.source]) if held.source in delta else None
+            if rows is not None and len(rows):
+                only = backend.view(backend.version(rows, self._orders.get((held.name, Read.ONLY), ())))
+                held.version = before.adding(rows)
+                found.append(held.name)
+            read_step(self._views, held.name, backend.view(held.version), backend.view(before), only)
+        return found
+
+    @property
+    def _narrowed(self) -> Collection[Narrowed]:
+        return () if self._narrowing is None else self._narrowing.held.values()
 
     def _outgrown(self, old: Mapping[str, Version], delta: Mapping[str, Rows]) -> bool:
         """Whether some relation has changed so much in size that the plans should be looked at again."""
@@ -192,18 +215,39 @@ class Fixpoint:
             if len(rows) > len(old[name]):
                 expected[name] = backend.version(rows)
         self._sizes = {name: (len(old[name]) + len(delta.get(name, ()))).bit_length() for name in old}
+        jobs = self._jobs if self._narrowing is None else self._narrowed_jobs(self._narrowing, old, expected)
         self._ready = {
-            head: [(job.reads, self._plans.delta(job.rule, job.pivot, expected)) for job in jobs]
-            for head, jobs in self._jobs.items()
+            head: [(job.reads, self._plans.delta(job.rule, job.pivot, expected)) for job in some]
+            for head, some in jobs.items()
         }
-        every = [(job.rule, job.pivot) for jobs in self._jobs.values() for job in jobs]
-        self._orders = self._plans.needed_orders(every)
+        self._orders = self._plans.needed_orders((job.rule, job.pivot) for some in jobs.values() for job in some)
+        narrowed = {held.name: held for held in self._narrowed}
         for name in {name for name, _ in self._orders}:
-            if name in old:
+            if name in narrowed:
+                narrowed[name].version = narrowed[name].version.indexed(self._lookups(name))
+            elif name in old:
                 old[name] = old[name].indexed(self._lookups(name))
             else:
                 state[name] = state[name].indexed(self._lookups(name))
                 read_alike(self._views, name, backend.view(state[name]))
+
+    def _narrowed_jobs(
+        self, narrowing: Narrowing, old: Mapping[str, Version], expected: dict[str, Version]
+    ) -> dict[str, list[Job]]:
+        """The delta plans to run, with narrowed atoms where that pays; `expected` gets what these have."""
+        rules: dict[int, tuple[NormalRule, list[tuple[Step, ...]]]] = {}
+        for job in (job for some in self._jobs.values() for job in some):
+            # An atom that is looked up is beside one that the plan starts from.
+            if len(pivots(job.rule, self._stratum.relations)) > 1:
+                steps = self._plans.delta(job.rule, job.pivot, expected).plan.steps
+                rules.setdefault(job.rule.number, (job.rule, []))[1].append(steps)
+        made = narrowing.rewritten(rules, frozenset(self._stratum.relations), old, expected)
+
+        def job_for(job: Job) -> Job:
+            rule = made.get(job.rule.number)
+            return job if rule is None else Job(rule, job.pivot, pivot_relation(rule, job.pivot))
+
+        return {head: [job_for(job) for job in some] for head, some in self._jobs.items()}
 
     def _lookups(self, name: str) -> set[Order]:
         """The orders that standing versions of a relation are looked up by."""

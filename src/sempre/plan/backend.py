@@ -253,6 +253,18 @@ class RerankedOf(Protocol[RowsT_co, CountedT_co]):
         ...
 
 
+class ColumnValuesOf(Protocol[RowsT, VersionT_contra]):
+    """The values of a column of some version."""
+
+    def having(self, rows: RowsT, column: int) -> RowsT:
+        """Those of the rows that have one of the values in a column."""
+        ...
+
+    def share(self, version: VersionT_contra, column: int) -> float:
+        """About what part of the rows of a version has one of the values in a column."""
+        ...
+
+
 class OrderingOf(Protocol[RowsT]):
     """Rows sorted by a column within groups. Immutable."""
 
@@ -540,6 +552,10 @@ class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
         """
         ...
 
+    def column_values(self, version: VersionT, column: int) -> ColumnValuesOf[RowsT, VersionT] | None:
+        """The values of a column, to look for them in others; None if this backend looks for rows in other ways."""
+        ...
+
     def walk(
         self,
         front: Mapping[str, RowsT],
@@ -740,6 +756,7 @@ Walk: TypeAlias = WalkOf[Rows, Counted]
 Reranked: TypeAlias = RerankedOf[Rows, Counted]
 Ordering: TypeAlias = OrderingOf[Rows]
 Paths: TypeAlias = PathsOf[Rows]
+ColumnValues: TypeAlias = ColumnValuesOf[Rows, Version]
 Chain: TypeAlias = ChainOf[Rows, Version, View, Counted]
 Views: TypeAlias = Mapping[tuple[str, Read], View | Tally]
 Backend: TypeAlias = Algebra[Rows, Version, View, Counted, Tally, Executable]

@@ -259,6 +259,9 @@ class WorkersBackend:
         len(made)
         return made
 
+    def column_values(self, version: RemoteVersion, column: int) -> None:
+        """None: no atom is narrowed here."""
+
     def walk(
         self,
         front: Mapping[str, RemoteRows],

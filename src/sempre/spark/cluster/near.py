@@ -380,6 +380,9 @@ class NearBackend:
     def supports(self, relation: str, plans: Sequence[NearPlan], views: Views, known: Near | NearView) -> Counted:
         return self.excluded(self.count(relation, plans, views), known)
 
+    def column_values(self, version: Near, column: int) -> None:
+        """None: no atom is narrowed here."""
+
     def walk(
         self,
         front: Mapping[str, RowSet],

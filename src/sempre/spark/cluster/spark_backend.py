@@ -282,6 +282,9 @@ class SparkBackend:
 
         return self._store.lazy(empty, make, parents, shared=True, guess=guess)
 
+    def column_values(self, version: Version, column: int) -> None:
+        """None: no atom is narrowed here."""
+
     def walk(
         self,
         front: Mapping[str, Table],
