@@ -6,6 +6,8 @@ crdt      the text of a typing session: 12 updates after the first run (6 of 10 
           one of 1,000 facts, 4 of 10, one of 1,000), against the same 12 by recomputation
 galen     an ontology: single updates of 10 random facts, of 1,000, and the deletion of a quarter of the input
 andersen  a points-to analysis, generated: the same
+flat      updates of 10 facts of andersen, and of one that has a tenth of the functions: they change about as much;
+          seconds of processors
 memory    the bytes that the state holds before and after counters are needed, on all three
 
 `update_table.py` compares all strategies, change by change. crdt and galen need the data in the folder that
@@ -28,6 +30,7 @@ from typing import Any
 
 import generate
 import numpy as np
+import pyarrow as pa
 from run import machine
 
 import sempre
@@ -58,6 +61,8 @@ SOURCES = {
     "andersen": Source("andersen", ROOT / "benchmarks/programs/andersen.dl", DATA / "andersen"),
 }
 
+WORKLOADS = (*SOURCES, "flat", "memory")
+
 
 class Bench:
     """A database with the facts of a source, and ways to change it at random."""
@@ -68,6 +73,7 @@ class Bench:
         self.tables: Tables = {name: table for name, table in read.items() if len(table)}
         self.db = sempre.Database(self.program, strategy=strategy, progress=self.progress)
         self.rng = random.Random(7)
+        self.clock = time.perf_counter
         started = time.perf_counter()
         self.db.materialise(self.tables)
         self.first = time.perf_counter() - started
@@ -90,9 +96,9 @@ class Bench:
 
     def apply(self, **changes: Tables) -> tuple[float, int, sempre.ChangeSet]:
         """The seconds of an epoch, and how many facts it changed."""
-        started = time.perf_counter()
+        started = self.clock()
         done = self.db.apply(**changes)
-        seconds = time.perf_counter() - started
+        seconds = self.clock() - started
         return seconds, sum(done.report.added.values()) + sum(done.report.removed.values()), done
 
     def close(self) -> None:
@@ -191,6 +197,21 @@ def _large(name: str, strategy: str, bench: Bench, recompute: float, quarter: fl
     )
 
 
+def run_flat(strategies: list[str], updates: int) -> None:
+    """Updates that change about as many facts, of two programs of which one has a tenth of the other's."""
+    for functions in (33, 330):
+        facts = {
+            name: pa.table({"v": rows[:, 0], ("o" if name == "new" else "w"): rows[:, 1]})
+            for name, rows in generate.andersen(functions).items()
+        }
+        for strategy in strategies:
+            bench = Bench(SOURCES["andersen"], strategy, facts)
+            bench.clock = time.process_time
+            print(f"flat  {functions} functions, {sum(map(len, facts.values())):,} facts, first {bench.first:.2f} s")
+            _small("flat", strategy, bench, updates)
+            bench.close()
+
+
 def run_memory(strategies: list[str], updates: int) -> None:
     """The bytes of the state with what strategies remember, against the relations alone."""
     for name, source in SOURCES.items():
@@ -232,7 +253,7 @@ def state_bytes(roots: list[Any]) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=[*SOURCES, "memory"], default=[*SOURCES, "memory"])
+    parser.add_argument("--only", nargs="+", choices=WORKLOADS, default=WORKLOADS)
     parser.add_argument("--strategy", nargs="+", default=["auto"])
     parser.add_argument("--updates", type=int, default=30)
     arguments = parser.parse_args()
@@ -242,6 +263,8 @@ def main() -> None:
             print(f"{name}: skipped, there is no {SOURCES[name].program}")
         elif name == "crdt":
             run_crdt(arguments.strategy, arguments.updates)
+        elif name == "flat":
+            run_flat(arguments.strategy, arguments.updates)
         elif name == "memory":
             run_memory(arguments.strategy, arguments.updates)
         else:

@@ -25,18 +25,25 @@ class Limits:
     # A change of more than this share of what a stratum reads, and of more rows than these, is not worth maintaining.
     change_share: float = 0.1
     change_rows: int = 1_000
+    # What only inserts finds every new instance once, as a run does: it may be a larger share.
+    grown_rows_share: float = 0.3
     # Nor one that affects more than this many times the stratum's own facts, once it affects a good number.
     affected_share: float = 1.0
     affected_rows: int = 10_000
     # An update is given up when it has taken this share of the last run from scratch, and longer than a moment; one
-    # whose end is near may take so many times as long, and one that is known to take longer, as long as that and a
-    # little more.
-    time_share: float = 0.3
+    # that is expected to end before so large a share may take so many times as long, and one that is known to take
+    # longer, as long as that and a little more.
+    time_share: float = 0.2
+    near_share: float = 0.6
     # What only inserts may take as long as a run.
     grown_share: float = 1.0
     time_moment: float = 0.05
-    shrinking_share: float = 1.5
+    shrinking_share: float = 2.5
     expected_slack: float = 1.3
+    # A deletion of more rows than these is not tried while the maps that it needs are missing, if making them has taken
+    # more than this share of a run.
+    unprepared_rows: int = 100
+    prepared_share: float = 0.1
     # It is also given up when what comes before its first round has taken this share of a run.
     prepare_share: float = 1.0
     # What is known of changes holds for those of less than so many times the rows.

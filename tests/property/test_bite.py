@@ -110,6 +110,11 @@ def start_from_any_rank() -> Patches:
     return [(planner, "_lower_ranks", others)]
 
 
+def expect_no_loss_from_negations() -> Patches:
+    """What is inserted takes nothing away."""
+    return [(ranked, "nested_changes", lambda rule, changed: False)]
+
+
 def remember_the_dead() -> Patches:
     """Ranks and numbers of facts that went stay."""
     return [(ranked, "_of_dead", lambda work, name, numbers: work.backend.total(name, []))]
@@ -143,6 +148,7 @@ def keep_what_has_a_rank() -> Patches:
 DEFECTS = {
     "ranked ranks anything lower": ("ranked", rank_anything_lower()),
     "ranked starts from any rank": ("ranked", start_from_any_rank()),
+    "ranked expects no loss from negations": ("ranked", expect_no_loss_from_negations()),
     "ranked remembers the dead": ("ranked", remember_the_dead()),
     "ranked counts no new instances": ("ranked", count_no_new_tight_instances()),
     "ranked does not count what came back": ("ranked", count_nothing_of_what_came_back()),

@@ -35,7 +35,7 @@ WORK_ANYWAY = 1 << 20
 # How much work is done before somebody is asked whether to go on: some milliseconds.
 SLICE = 1 << 17
 # A front of more facts than these is for arrays: they take a fact in less time, if there are many.
-FRONT = 1 << 12
+FRONT = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)

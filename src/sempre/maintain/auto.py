@@ -20,7 +20,7 @@ from sempre.maintain.decide import Cost, Decision, History
 from sempre.maintain.dredc import DRedC
 from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, described
 from sempre.maintain.modular import PartitionedMemory, is_certain
-from sempre.maintain.ranked import Ranked, ranks_of
+from sempre.maintain.ranked import Ranked, Ranks, ranks_of
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.stopwatch import Stopwatch
 from sempre.maintain.strategy import Abandoned, Outcome, Phase, Strategy, Work, as_update, refuse_recomputation
@@ -49,6 +49,7 @@ class ChosenStrategy:
             "costs": costs,
             "ways": dict(known.ways),
             "since": known.since,
+            "preparing": known.preparing,
             "way": self.way,
             "forgotten": forgotten,
             "memory": inner or described(None, self.strategy.name),
@@ -70,6 +71,7 @@ class ChosenStrategy:
             meta.get("since", 0.0),
             meta.get("way", strategy.name),
             forgotten=meta.get("forgotten", False),
+            preparing=meta.get("preparing", 0.0),
         )
         return cls(strategy, memory, learned)
 
@@ -88,7 +90,9 @@ class ChosenStrategy:
     def history(self, stratum: Stratum) -> History:
         """What is known of the stratum, with how it stands."""
         forgotten = self.memory is None and (self.learned.forgotten or not self.learned.full_seconds)
-        return replace(self.learned, way=self.way, certain=is_certain(stratum, self.memory), forgotten=forgotten)
+        unprepared = isinstance(self.memory, Ranks) and bool(stratum.recursive) and self.memory.ranks is None
+        certain = is_certain(stratum, self.memory)
+        return replace(self.learned, way=self.way, certain=certain, forgotten=forgotten, unprepared=unprepared)
 
 
 class Auto:
@@ -111,7 +115,8 @@ class Auto:
         chosen = ChosenStrategy(strategy, memory, History(watch.seconds))
         if before is not None:
             costs = before.costs if chosen.way == before.way else {}
-            chosen = replace(chosen, learned=replace(chosen.learned, costs=costs, ways=before.ways))
+            known = replace(chosen.learned, costs=costs, ways=before.ways, preparing=before.preparing)
+            chosen = replace(chosen, learned=known)
         why = "; ".join(filter(None, (outcome.why, f"from now on by {chosen.way}: {why}")))
         return replace(outcome, memory=chosen, how="recompute", why=why)
 
@@ -143,6 +148,7 @@ class Auto:
             outcome = memory.strategy.update(work, stratum, memory.memory)
         except (CapacityError, Abandoned) as reason:
             _unwatched(work, observe)
+            history = _prepared(history, guard, change.kind)
             why = str(reason)
             if isinstance(reason, Abandoned):
                 # It would have taken longer than that; how much longer can only be guessed.
@@ -155,7 +161,8 @@ class Auto:
             _unwatched(work, observe)
         seconds = watch.seconds
         # Maps and indexes that are made once are for the epochs to come too.
-        learned = history.learned(change.kind, min(seconds, guard.spent), change.rows, limits.similar_share)
+        spent = min(seconds, guard.spent)
+        learned = _prepared(history, guard, change.kind).learned(change.kind, spent, change.rows, limits.similar_share)
         affected = f"they affected {guard.affected:,} facts and took {seconds:.3f} s"
         chosen = ChosenStrategy(memory.strategy, outcome.memory, learned)
         return replace(outcome, memory=chosen, how=memory.strategy.name, why=f"{decision.why}; {affected}")
@@ -168,6 +175,11 @@ class Auto:
         refuse_recomputation(work, stratum, reason)
         outcome = as_update(work, stratum, self.bootstrap(work, stratum, history))
         return replace(outcome, why=f"{reason}; {outcome.why}")
+
+
+def _prepared(history: History, guard: _Guard, kind: str) -> History:
+    """With how long the maps took, if they were made."""
+    return replace(history, preparing=guard.prepared) if history.unprepared and kind != "insert" else history
 
 
 def _unwatched(work: Work, observe: Callable[[int, int], None]) -> None:
@@ -246,9 +258,9 @@ class _Guard:
         if self._whole.passed - self._begun <= early or (spent := self.spent) <= early:
             return
         rest = self._rest() if rest is None else rest
-        shrinks = self._phase is Phase.INSERTING or rest < 0.5
         self.expected = spent * (1 + rest)
-        if spent > self._limit * (limits.shrinking_share if shrinks else 1.0):
+        near = self.expected < limits.near_share * full
+        if spent > self._limit * (limits.shrinking_share if near else 1.0):
             raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {full:.2f} s")
         if not self._certain and self.expected > limits.foretold_share * full:
             raise Abandoned(

@@ -92,8 +92,11 @@ class History:
     `delete` or `mixed`) and size. `ways` has the seconds of an epoch of late, by the way that it was maintained in, and
     `since` those of all epochs since the last run from scratch. These survive in a store.
 
+    `preparing` is how long the maps took that deletions need, and that a run from scratch discards.
+
     How the stratum stands comes with its memory: the `way` it is maintained in, whether it is `certain` that following
-    a change is cheaper (one module does all the recursion), and whether it is `forgotten`, what was counted of it.
+    a change is cheaper (one module does all the recursion), whether it is `forgotten`, what was counted of it, and
+    whether it is `unprepared`, without the maps.
     """
 
     full_seconds: float = 0.0
@@ -103,6 +106,8 @@ class History:
     way: str = RANKED
     certain: bool = False
     forgotten: bool = False
+    preparing: float = 0.0
+    unprepared: bool = False
 
     def learned(self, kind: str, seconds: float, rows: int, share: float = DEFAULTS.similar_share) -> History:
         """With what an epoch has cost; changes of other sizes than about `rows` have costs of their own."""
@@ -307,13 +312,22 @@ def _followed(stratum: Stratum, sizes: StratumSizes, history: History, made: Dec
         return again("nothing is remembered of it")
     if way == MODULAR and history.avoids_modules():
         return again(f"updates with modules have taken {history.since:.2f} s, as much as a run from scratch")
-    if change.rows > limits.change_share * change.read and change.rows > limits.change_rows:
+    most = limits.grown_rows_share if change.kind == "insert" else limits.change_share
+    if change.rows > most * change.read and change.rows > limits.change_rows:
         return again(f"the change has {change.rows:,} rows and the stratum reads {change.read:,}")
     kind = change.kind
     expected, known = history.expected(kind, change.rows, limits.similar_share)
     if not known and kind == "mixed" and history.costs.get("delete"):
         kind = "delete"  # what goes costs more than what comes
         expected, known = history.expected(kind, change.rows, limits.similar_share)
+    if history.unprepared and kind != "insert" and change.rows > limits.unprepared_rows:
+        dear = history.preparing > max(limits.prepared_share * history.full_seconds, limits.time_moment)
+        if dear and (expected is None or expected > limits.time_share * history.full_seconds):
+            return again(
+                f"maps for {rows} would take {history.preparing:.2f} s first, and a run from scratch takes "
+                f"{history.full_seconds:.2f} s",
+                replace(history, preparing=history.preparing * limits.fading_share),
+            )
     too_long = max(limits.avoided_share * history.full_seconds, limits.time_moment)
     if expected is not None and expected > too_long and history.is_near(kind, change.rows, limits.guessed_share):
         return again(

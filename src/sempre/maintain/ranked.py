@@ -33,7 +33,7 @@ from sempre.maintain.planning import change_pivots, nested_changes, pivot_relati
 from sempre.maintain.recompute import materialize_with
 from sempre.maintain.seminaive import Fixpoint
 from sempre.maintain.states import LowerStrata, ViewDict, read_ranks
-from sempre.maintain.strategy import Outcome, Phase, Work, as_update, nonempty
+from sempre.maintain.strategy import Change, Outcome, Phase, Work, as_update, nonempty
 from sempre.maintain.update import Job, StratumUpdate, heads, own_views
 from sempre.plan.backend import Backend, Counted, Reranked, Rows, Tally, Version
 from sempre.plan.ops import HEAD, RANKED, Read
@@ -168,12 +168,14 @@ class Ranked:
         # Plans that compare ranks may look facts up by other columns than the same plans without.
         changed = LowerStrata(work, stratum).changed
         ranked = [(rule, replace(p, ranked=True)) for rule in stratum.recursive for p in change_pivots(rule, changed)]
-        update = StratumUpdate(work, stratum, [*_jobs(stratum), *ranked], walking=False)
+        losing = _may_lose(work, stratum, changed)
+        # What only inserts needs no index for deletions.
+        update = StratumUpdate(work, stratum, [*(_jobs(stratum) if losing else ()), *ranked], walking=False)
         update.supports = {name: [] for name in stratum.relations}
-        if memory.ranks is not None:
+        if memory.ranks is not None or not losing:
             work.on_phase(Phase.COMPARING)
-        nonrecursive, recursive, removed = update.lost(memory.ranks)
         gained = update.gained()
+        nonrecursive, recursive, removed = update.lost(memory.ranks) if losing else ({}, {}, {})
         if update.is_any(nonrecursive, recursive, removed):
             if memory.ranks is None:
                 ranks, tight = memory.maps(update.backend, update.old)
@@ -197,6 +199,14 @@ def ranks_of(work: Work, stratum: Stratum, fixpoint: Fixpoint) -> Ranks:
     assert not fixpoint.walked, "a walk has no rounds to rank by"
     numbers: Mapping[str, Sequence[Counted]] = fixpoint.supports or dict.fromkeys(stratum.relations, ())
     return replace(none, exact=fixpoint.supports is not None).later(work.backend, fixpoint.touched, numbers)
+
+
+def _may_lose(work: Work, stratum: Stratum, changed: Mapping[str, Change]) -> bool:
+    """Whether the change below, or that of explicit facts, can break an instance or take a fact away."""
+    explicit = (work.explicit_changes[name] for name in stratum.relations if name in work.explicit_changes)
+    if any(len(change.minus) for change in (*changed.values(), *explicit)):
+        return True
+    return any(nested_changes(rule, changed) for rule in (*stratum.nonrecursive, *stratum.recursive))
 
 
 def _jobs(stratum: Stratum) -> list[Job]:

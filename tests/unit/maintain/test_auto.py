@@ -16,7 +16,7 @@ from sempre.backends.local import unsealed
 from sempre.engine import standing_work
 from sempre.kernel import compiled
 from sempre.limits import Limits
-from sempre.maintain import auto, decide, modular
+from sempre.maintain import auto, decide, modular, ranked
 from sempre.maintain.auto import ChosenStrategy
 from sempre.maintain.decide import Cost, History
 from sempre.maintain.ranked import Ranked
@@ -90,6 +90,36 @@ def test_modules_are_left_when_updates_with_them_have_cost_a_run(monkeypatch: py
         assert "updates with modules have taken" in changes.report.why
         assert chosen(db).way == "ranked"
         assert "maintained" in db.apply(insert={"e": [(3, 4)]}).report.why
+        assert db.verify().ok
+
+
+def test_what_maps_cost_is_learned_when_they_are_made(tmp_path: Path) -> None:
+    """A run from scratch discards them; the seconds are known after it, and after the store was opened."""
+    with sempre.Database(sempre.Program(MIXED), store=tmp_path / "store", limits=SWEEPING_NOTHING) as db:
+        db.materialise(FACTS)
+        db.apply(insert={"e": [(40, 41)]})
+        assert not chosen(db).learned.preparing, "an insertion makes none"
+        db.apply(delete={"e": [(3, 4)]})
+        learned = chosen(db).learned.preparing
+        assert learned > 0
+        db.apply(delete={"e": [(5, 6)]})
+        assert chosen(db).learned.preparing == learned, "they were there already"
+        db._backend.limits = replace(IMPATIENT, swept_bits=0)
+        db.apply(delete={"e": [(7, 8)]})
+        assert chosen(db).learned.preparing == learned
+    with sempre.Database.open(tmp_path / "store") as db:
+        memories = map(DeferredMemory.settled, engine_of(db).snapshot.memories.values())
+        (after,) = [memory for memory in memories if isinstance(memory, ChosenStrategy)]
+        assert after.learned.preparing == learned
+
+
+def test_an_insertion_makes_no_index_for_deletions(monkeypatch: pytest.MonkeyPatch) -> None:
+    with sempre.Database(sempre.Program(MIXED), strategy="ranked", limits=UNHURRIED) as db:
+        db.materialise(FACTS)
+        with monkeypatch.context() as patch:
+            patch.setattr(ranked, "_jobs", lambda stratum: pytest.fail("plans for deletions were made"))
+            db.apply(insert={"e": [(40, 41)], "p": [(50, 60)]})
+        db.apply(delete={"p": [(50, 60)]}, insert={"e": [(41, 42)]})
         assert db.verify().ok
 
 

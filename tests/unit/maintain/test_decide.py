@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -239,6 +239,8 @@ def test_few_rows_on_the_cluster_are_read_again(parts: Modular, rows: int, strat
 SLOW = {"delete": (Cost(2.0, 10.0),)}
 ONE = ChangeSize(1, 9, "delete")
 FORTY = ChangeSize(40, 9_999, "delete")
+QUICK = {"delete": (Cost(0.1, 100.0),)}
+UNPREPARED = History(1.0, preparing=0.5, unprepared=True)
 
 
 @pytest.mark.parametrize(
@@ -254,6 +256,34 @@ FORTY = ChangeSize(40, 9_999, "delete")
         ),
         ("plain", History(1.0), ChangeSize(1_000, 1_000, "insert"), "ranked", "not known"),
         ("plain", History(1.0), ChangeSize(1_001, 10_011, "insert"), "ranked", "not known"),
+        ("plain", History(1.0), ChangeSize(2_999, 9_999, "insert"), "ranked", "not known"),
+        (
+            "plain",
+            History(1.0),
+            ChangeSize(3_001, 9_999, "insert"),
+            "recompute",
+            "3,001 rows and the stratum reads",
+        ),
+        (
+            "plain",
+            History(1.0),
+            ChangeSize(1_001, 9_999, "delete"),
+            "recompute",
+            "1,001 rows and the stratum reads",
+        ),
+        (
+            "plain",
+            UNPREPARED,
+            ChangeSize(101, 9_999, "delete"),
+            "recompute",
+            "101 rows (delete) would take 0.50",
+        ),
+        ("plain", UNPREPARED, ChangeSize(101, 9_999, "mixed"), "recompute", "maps for 101 rows"),
+        ("plain", UNPREPARED, ChangeSize(100, 9_999, "delete"), "ranked", "not known"),
+        ("plain", UNPREPARED, ChangeSize(101, 9_999, "insert"), "ranked", "not known"),
+        ("plain", replace(UNPREPARED, preparing=0.09), ChangeSize(101, 9_999, "delete"), "ranked", "not known"),
+        ("plain", replace(UNPREPARED, unprepared=False), ChangeSize(101, 9_999, "delete"), "ranked", "not known"),
+        ("plain", replace(UNPREPARED, costs=QUICK), ChangeSize(101, 9_999, "delete"), "ranked", "expected to take 0.1"),
         ("plain", History(1.0, SLOW), TEN, "recompute", "expected to take 2.00 s, and a run"),
         ("plain", History(1.0, SLOW), ChangeSize(10, 9_999, "insert"), "ranked", "not known"),
         ("plain", History(1.8, SLOW), TEN, "ranked", "may take as long as a run"),
@@ -323,6 +353,16 @@ def test_what_keeps_an_update_from_being_tried_fades(parts: Modular) -> None:
         history = made.history
         tried.append(made.strategy)
     assert tried == ["recompute", "recompute", "ranked", "ranked"]
+
+
+def test_maps_that_keep_an_update_from_being_tried_fade_too(parts: Modular) -> None:
+    history, tried = UNPREPARED, []
+    for _ in range(6):
+        made = outcome(parts, "plain", history, Known(changed=ChangeSize(500, 9_999, "delete")))
+        assert made.history is not None
+        history = made.history
+        tried.append(made.strategy)
+    assert tried == ["recompute"] * 5 + ["ranked"]
 
 
 def test_an_update_that_is_known_to_take_long_may_take_that(parts: Modular) -> None:
