@@ -193,15 +193,17 @@ class Channel:
 
 def wait(channels: Iterable[Channel], seconds: float | None = None) -> None:
     """Wait until some channel has got something, or can send more of what it has to; does both."""
+    is_done = False
     with selectors.DefaultSelector() as selector:
         for channel in channels:
             if channel.is_lost:
                 continue  # whoever needs it is told when it asks
             if channel.has_output:
                 channel.push()  # mostly that is all, and nobody waits to write
+                is_done |= not channel.has_output
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.has_output else 0)
             selector.register(channel.fileno(), events, channel)
-        for key, events in selector.select(seconds):
+        for key, events in selector.select(0 if is_done else seconds):
             found: Channel = key.data
             if events & selectors.EVENT_WRITE:
                 found.push()
