@@ -16,6 +16,7 @@ from sempre.workers.framing import Frame
 from sempre.workers.worker import Worker
 from tests import engine
 from tests.engine import STRATEGIES, check_epochs
+from tests.memories import check_memories
 from tests.property.programs import random_case
 from tests.workers import on_workers
 
@@ -26,9 +27,9 @@ CASES = 3
 @pytest.fixture(autouse=True)
 def look_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What looks at memories asks the backend itself: when workers are lost meanwhile, it looks once more."""
-    original = engine.check_memories
+    original = check_memories
 
-    def check_memories(db: sempre.Database, *others: Any) -> int:
+    def patient(db: sempre.Database, *others: Any) -> int:
         try:
             return original(db, *others)
         except WorkersLost:
@@ -36,7 +37,7 @@ def look_again(monkeypatch: pytest.MonkeyPatch) -> None:
                 list(db[name])  # whoever reads finds other workers
             return original(db, *others)
 
-    monkeypatch.setattr(engine, "check_memories", check_memories)
+    monkeypatch.setattr(engine, "check_memories", patient)
 
 
 @pytest.fixture(autouse=True)
