@@ -259,14 +259,17 @@ def decide(
 def strategy_for(stratum: Stratum, options: Choices, place: str = DRIVER) -> str:
     """The name of the strategy: strata with aggregates in heads have only two ways, neighbors one.
 
-    On workers and on the cluster `auto` has one way too.
+    On workers and on the cluster `auto` has one way too. On workers that is by ranks, with which small deletions delete
+    less than with counters, but where modules may take part.
     """
     if any(module.order is not None for module in options.modules):
         return SORTED
     if is_guarded(stratum, options.program):
         return GUARDED
     aggregates = any(options.program.relations[name].aggregate is not None for name in stratum.relations)
-    chosen = COUNTERS if options.strategy == AUTO and place != DRIVER else options.strategy
+    chosen = options.strategy
+    if chosen == AUTO and place != DRIVER:
+        chosen = RANKED if place == WORKERS and not options.modules else COUNTERS
     return GROUPS if aggregates and chosen != RECOMPUTE else chosen
 
 

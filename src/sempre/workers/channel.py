@@ -66,6 +66,11 @@ class Channel:
         return bool(self._out)
 
     @property
+    def has_frames(self) -> bool:
+        """Whether a frame has come that nobody has taken."""
+        return bool(self._frames)
+
+    @property
     def is_lost(self) -> bool:
         """Whether the other end is gone; what came before may still be taken."""
         return self._is_lost
@@ -73,9 +78,17 @@ class Channel:
     def put(self, frame: Frame) -> None:
         """Have a frame sent, as far as that can be done without waiting."""
         with self._sending:
-            self._frames_sent += 1
-            self._enqueue(encode(frame, self._frames_sent))
+            self._line_up(frame)
             self._send()
+
+    def hold(self, frame: Frame) -> None:
+        """Have a frame sent together with what comes after it: at the next `put` or `wait`, or within a second."""
+        with self._sending:
+            self._line_up(frame)
+
+    def _line_up(self, frame: Frame) -> None:
+        self._frames_sent += 1
+        self._enqueue(encode(frame, self._frames_sent))
 
     def _enqueue(self, buffers: list[bytes | memoryview]) -> None:
         self.sent += size_of(buffers)
@@ -180,13 +193,17 @@ class Channel:
 
 def wait(channels: Iterable[Channel], seconds: float | None = None) -> None:
     """Wait until some channel has got something, or can send more of what it has to; does both."""
+    is_done = False
     with selectors.DefaultSelector() as selector:
         for channel in channels:
             if channel.is_lost:
                 continue  # whoever needs it is told when it asks
+            if channel.has_output:
+                channel.push()  # mostly that is all, and nobody waits to write
+                is_done |= not channel.has_output
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.has_output else 0)
             selector.register(channel.fileno(), events, channel)
-        for key, events in selector.select(seconds):
+        for key, events in selector.select(0 if is_done else seconds):
             found: Channel = key.data
             if events & selectors.EVENT_WRITE:
                 found.push()

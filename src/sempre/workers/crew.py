@@ -19,6 +19,9 @@ from sempre.workers.codec import from_json
 from sempre.workers.framing import Column, Frame, FrameError
 from sempre.workers.shared_values import reply
 
+# So many commands are sent together, unless the driver waits for something before.
+TOGETHER = 16
+
 
 class WorkersLost(BackendError):
     """A worker is gone, and with it all that the workers of a database held."""
@@ -41,6 +44,7 @@ class Crew:
         self._answers: dict[int, list[tuple[Any, list[Column]] | None]] = {}
         self._failed: list[dict[str, Any]] = []
         self._anew = 0
+        self._held_back = 0  # commands that were not sent yet
         self._lost = ""
         self.copied: frozenset[str] = frozenset()
         self.everywhere_rows = 0
@@ -103,14 +107,17 @@ class Crew:
                 for number in free:
                     self._sizes.pop(number, None)
             try:
+                self._held_back = 0 if columns is not None else (self._held_back + 1) % TOGETHER
                 for index, channel in enumerate(self._channels):
-                    if columns is None:
+                    if self._held_back:
+                        channel.hold(Frame(header))
+                    elif columns is None:
                         channel.put(Frame(header))
                     else:
                         size = int(columns[index][0].size) if columns[index] else 0
                         channel.put(Frame({**header, "args": [*args, size]}, list(columns[index]) if size else []))
                 began = time.monotonic()
-                while any(channel.has_output for channel in self._channels):
+                while not self._held_back and any(channel.has_output for channel in self._channels):
                     self._wait(began)
             except (Lost, FrameError) as error:
                 raise self._gone(error) from None

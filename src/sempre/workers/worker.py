@@ -120,7 +120,7 @@ class Worker:
             self._try(name, frame)
         if header.get("answer"):
             self._answer(header)
-        if self._sizes:
+        if self._sizes and not self._waiting and not self._driver.has_frames:
             self._driver.put(Frame({"sizes": self._sizes}))
             self._sizes = []
         return True

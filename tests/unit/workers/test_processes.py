@@ -94,16 +94,16 @@ def test_workers_that_are_lost_twice_are_an_error() -> None:
     with on_workers(2, start.processes) as options, sempre.Database(REACH, modules="off", **options) as db:
         db.apply(insert={"edge": CHAIN})
         assert db._workers is not None
-        original = db._workers.derive
+        original = db._workers.view
 
-        def derive(*args: object) -> object:
+        def view(*args: object, **options: object) -> object:
             killed(db)
-            return original(*args)  # type: ignore[arg-type]
+            return original(*args, **options)  # type: ignore[arg-type]
 
-        db._workers.derive = derive  # type: ignore[method-assign, assignment]
+        db._workers.view = view  # type: ignore[method-assign, assignment]
         with pytest.raises(BackendError, match="E741"):
             db.apply(insert={"edge": [(20, 21)]})
-        del db._workers.derive
+        del db._workers.view
         assert sorted(db["reach"]) == ALL
         assert len(db.apply(insert={"edge": [(20, 21)]}).added["reach"]) == 1
 
