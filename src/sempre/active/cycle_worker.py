@@ -26,11 +26,14 @@ from sempre.workers.framing import Column, Frame
 from sempre.workers.mesh import Mesh
 from sempre.workers.worker import LEASE_SECONDS, Worker
 
+# How long a worker that is ahead waits for the others: what comes in time need not be absorbed.
+PATIENCE_SECONDS = 0.05
 
-def frame_of(message: Message) -> Frame:
-    """A message as a frame: what the parts are about, and all their columns."""
+
+def frame_of(message: Message, now: int) -> Frame:
+    """A message as a frame: what the parts are about, and all their columns; the sender has come to cycle `now`."""
     about = [[part.at, part.name, part.what, len(part.columns)] for part in message]
-    return Frame({"parts": about}, [column for part in message for column in (*part.columns, part.numbers)])
+    return Frame({"parts": about, "now": now}, [column for part in message for column in (*part.columns, part.numbers)])
 
 
 def message_of(frame: Frame) -> Message:
@@ -61,6 +64,9 @@ class CycleWorker(Worker):
         self._cycles_backend = backend
         self._put = dict.fromkeys(self._others, 0)
         self._got = dict.fromkeys(self._others, 0)
+        # The last cycle that each of the others told of, and those that were waited for in vain since.
+        self._told = dict.fromkeys(self._others, 0)
+        self._quiet: set[int] = set()
         # What went wrong on the facts as they look now; others may still change them.
         self._stuck = ""
 
@@ -84,12 +90,9 @@ class CycleWorker(Worker):
     def _work(self) -> bool:
         """Take in what has come, and do one step; False if there is nothing to do."""
         wait([self._driver, *self._peers], 0)
-        heard = False
-        for other, channel in self._others.items():
-            while (frame := channel.next()) is not None:
-                self._own.receive(message_of(frame))
-                self._got[other] += 1
-                heard = True
+        heard = self._take_in()
+        if self._own.is_ahead:
+            heard = self._wait_for_others() or heard
         if self._stuck and not heard:
             return False
         self._is_asking, self._stuck = True, ""
@@ -103,9 +106,34 @@ class CycleWorker(Worker):
         if sent is None:
             return heard
         for other, message in sent.items():
-            self._others[other].put(frame_of(message))
+            self._others[other].put(frame_of(message, self._own.run.timeline.now))
             self._put[other] += 1
         return True
+
+    def _take_in(self) -> bool:
+        """Hand over what others have sent; whether there was anything."""
+        heard = False
+        for other, channel in self._others.items():
+            while (frame := channel.next()) is not None:
+                self._own.receive(message_of(frame))
+                self._got[other] += 1
+                self._told[other] = int(frame.header["now"])
+                self._quiet.discard(other)
+                heard = True
+        return heard
+
+    def _wait_for_others(self) -> bool:
+        """Give those who are behind a moment; whoever says nothing in it is not waited for again until it does."""
+        now, heard = self._own.run.timeline.now, False
+        until = time.monotonic() + PATIENCE_SECONDS
+        while behind := {other for other, told in self._told.items() if told < now} - self._quiet:
+            left = until - time.monotonic()
+            if left <= 0:
+                self._quiet |= behind
+                break
+            wait(self._peers, left)
+            heard = self._take_in() or heard
+        return heard
 
     # ------------------------------------------------------------------------------------------------- commands
 

@@ -166,6 +166,12 @@ class Shard:
         return sent
 
     @property
+    def is_ahead(self) -> bool:
+        """Whether the next step would be a cycle, not the first, and nothing late is left to be absorbed."""
+        now = self.run.timeline.now
+        return 0 < now < self.horizon and bool(self.run.timeline.last) and not any(at <= now for at in self._inbox)
+
+    @property
     def is_busy(self) -> bool:
         """Whether there would be work beyond the horizon."""
         return bool(self.run.timeline.last or self._inbox)
