@@ -1,10 +1,13 @@
 """Active rules: what an update costs that arrives when the run is over, or in the middle of it.
 
-    python benchmarks/active.py [--lines 19000] [--length 47] [--json FILE]
+    python benchmarks/active.py [--lines 19000] [--length 47] [--workers 1,2] [--json FILE]
 
 A network of lines along which faults spread: 20 rules that add and delete (programs/watch.dl), about a million facts,
 about fifty cycles. Then ten facts change, with fewer than a thousand records of consequences; and ten facts that are
 told late, for cycle 50. Everything is checked against a run on the changed facts.
+
+With `--workers` the run is done once more by so many asynchronous workers, processes of this machine: its time to the
+last message, the processor time of each worker, and the time that collecting the chains takes.
 """
 
 from __future__ import annotations
@@ -22,7 +25,11 @@ import pyarrow as pa
 
 import sempre
 from sempre.active.active_engine import ActiveEngine
+from sempre.active.hired_run import HiredRun
+from sempre.active.process import MODULE
 from sempre.api import peak_rss
+from sempre.limits import DEFAULTS
+from sempre.workers.start import processes
 
 LATE_CYCLE = 50
 PROGRAM = Path(__file__).parent / "programs" / "watch.dl"
@@ -69,6 +76,7 @@ def main() -> int:
     parser.add_argument("--lines", type=int, default=19_000)
     parser.add_argument("--length", type=int, default=47)
     parser.add_argument("--updates", type=int, default=5)
+    parser.add_argument("--workers", type=lambda text: [int(part) for part in text.split(",")], default=[])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     tables = network(options.lines, options.length)
@@ -109,10 +117,36 @@ def main() -> int:
         found["interrupt_seconds"] = interrupted(program, tables, options)
         found["ok"] = db.verify().ok
         found["peak_rss"] = peak_rss()
+    found["workers"] = {count: on_workers(program, tables, count) for count in options.workers}
     print(json.dumps(found, indent=2))
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
     return 0 if found["ok"] else 1
+
+
+def on_workers(program: sempre.Program, tables: dict[str, pa.Table], count: int) -> dict[str, Any]:
+    """The run on workers that are there already."""
+    with sempre.Database(program) as db:
+        rows, _ = db._rows(db._intake.take(tables), db._intake.take({}))
+        crew = processes(db._engine.program, count, db._backend.values, DEFAULTS, MODULE)
+        try:
+            run = HiredRun(crew, db._backend, 10_000)
+            run.run({}, {})  # whatever is loaded once is loaded
+            before = [each["processor"] for each, _ in crew.ask("report")]
+            started = time.perf_counter()
+            run.run(rows, {})
+            seconds = time.perf_counter() - started
+            after = [each["processor"] for each, _ in crew.ask("report")]
+            started = time.perf_counter()
+            records = run.timeline({}).records
+            return {
+                "run_seconds": seconds,
+                "processor_seconds": [round(y - x, 3) for x, y in zip(before, after, strict=True)],
+                "collect_seconds": time.perf_counter() - started,
+                "records": records,
+            }
+        finally:
+            crew.close()
 
 
 def interrupted(program: sempre.Program, tables: dict[str, pa.Table], options: argparse.Namespace) -> float:

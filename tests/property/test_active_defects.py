@@ -22,12 +22,12 @@ CASES = 120
 
 
 def return_before_the_last_cycle(patch: pytest.MonkeyPatch) -> None:
-    original = absorb._Absorption._cycles
+    original = absorb.Absorption._cycles
 
     def cycles(update: Any, phase: int) -> Iterator[int]:
         yield from list(original(update, phase))[:-1]
 
-    patch.setattr(absorb._Absorption, "_cycles", cycles)
+    patch.setattr(absorb.Absorption, "_cycles", cycles)
 
 
 def undo_on_the_new_database(patch: pytest.MonkeyPatch) -> None:
@@ -66,23 +66,23 @@ def look_only_at_facts_with_new_records(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_to_undo_where_the_runs_meet(patch: pytest.MonkeyPatch) -> None:
-    original = absorb._Absorption._cycle
+    original = absorb.Absorption._cycle
 
     def cycle(update: Any, *args: Any) -> None:
         if update.differ:
             original(update, *args)
 
-    patch.setattr(absorb._Absorption, "_cycle", cycle)
+    patch.setattr(absorb.Absorption, "_cycle", cycle)
 
 
 def match_only_where_the_difference_changes(patch: pytest.MonkeyPatch) -> None:
-    original = absorb._Absorption._decide
+    original = absorb.Absorption._decide
 
     def decide(update: Any, rules: Any, names: Any, at: int) -> None:
         original(update, rules, names, at)
         update._moved -= set(update._line.flips.get(at, ())) - update.differ.keys()
 
-    patch.setattr(absorb._Absorption, "_decide", decide)
+    patch.setattr(absorb.Absorption, "_decide", decide)
 
 
 def delete_what_is_both_added_and_deleted(patch: pytest.MonkeyPatch) -> None:
@@ -127,13 +127,13 @@ def take_a_repetition_before_all_is_given_for_endless(patch: pytest.MonkeyPatch)
 
 
 def decide_only_where_what_is_given_changes(patch: pytest.MonkeyPatch) -> None:
-    original = absorb._Absorption._tell
+    original = absorb.Absorption._tell
 
     def tell(update: Any, at: int) -> Any:
         told = original(update, at)
         return told if at in update._told else set()
 
-    patch.setattr(absorb._Absorption, "_tell", tell)
+    patch.setattr(absorb.Absorption, "_tell", tell)
 
 
 DEFECTS: list[Callable[[pytest.MonkeyPatch], None]] = [

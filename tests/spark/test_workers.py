@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+WATCH = """
+.pragma "semantics" "active"
+.decl up(x: symbol)
+.decl link(x: symbol, y: symbol)
+.decl down(x: symbol)
+up(y) :- up(x), link(x, y), !down(y).
+-up(x) :- down(x), up(x).
+"""
+
+
 def test_a_closure_on_two_workers(spark: SparkSession) -> None:
     with sempre.Database(REACH, spark=spark, place="workers", workers=2) as db:
         assert db.apply(insert={"edge": CHAIN}).report.placement == "driver, workers"
@@ -68,3 +78,15 @@ def test_auto_takes_workers_for_what_does_not_fit(spark: SparkSession) -> None:
         assert {each["relations"][0]: each["placement"] for each in report.strata}["reach"] == "cluster"
         assert f"no workers: {slots + 1} workers were asked for" in report.why
         assert len(db["reach"]) == 55
+
+
+def test_active_rules_run_ahead_on_two_workers(spark: SparkSession) -> None:
+    links = [(f"n{i}", f"n{i + 1}") for i in range(20)]
+    with sempre.Database(WATCH, spark=spark, place="workers", workers=2) as db:
+        changes = db.materialise({"up": [("n0",)], "link": links, "down": [("n15",)]})
+        assert changes.report.placement == "workers"
+        assert (len(db["up"]), db.cycle, len(db.at_cycle(3)["up"])) == (15, 15, 4)
+        assert db.verify().ok
+        assert db.apply(delete={"down": [("n15",)]}).report.placement == "driver"
+        assert len(db["up"]) == 21
+    assert spark.range(3).count() == 3

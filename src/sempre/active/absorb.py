@@ -41,7 +41,7 @@ from sempre.plan.ops import Order
 
 def absorb(inference: Inference, changes: Mapping[str, Change], given: AllGiven | None = None) -> None:
     """Change the input of the run by `changes`, and all that is given to `given`, as if it had always been so."""
-    update = _Absorption(inference, changes, inference.timeline.given if given is None else given)
+    update = Absorption(inference, changes, inference.timeline.given if given is None else given)
     update.run()
     inference.edited += update.records
     inference.rewritten(update.timeline())
@@ -59,7 +59,7 @@ class _Edits:
     deleted: list[tuple[int, Counted]] = field(default_factory=list)
 
 
-class _Absorption:
+class Absorption:
     def __init__(self, inference: Inference, changes: Mapping[str, Change], given: AllGiven) -> None:
         self._inference = inference
         self._backend = inference.backend
@@ -194,7 +194,7 @@ class _Absorption:
 
     def _decide(self, rules: tuple[NormalRule, ...], names: Collection[str], at: int) -> None:
         """What differs after this cycle, in relations where that may have changed."""
-        found = by_sign(self._backend, [rule for rule in rules if rule.relation in names], self._shift)
+        found = self._signs([rule for rule in rules if rule.relation in names])
         outer = {key: counted for key, counted in self._outer.items() if key[0] in names}
         signs = summed(self._backend, {key: part_of(key, found, outer) for key in {**found, **outer}})
         moved = set(self._line.flips.get(at, ()))
@@ -206,6 +206,10 @@ class _Absorption:
             plus, minus = self._chains[name].compared(at, added, deleted, before.plus, before.minus)
             self._toggle(name, at, before, Change(plus, minus), moved)
         self._moved = moved
+
+    def _signs(self, rules: list[NormalRule]) -> Signs:
+        """By how much the instances of rules make the numbers of the new run differ."""
+        return by_sign(self._backend, rules, self._shift)
 
     def _toggle(self, name: str, at: int, before: Change, after: Change, moved: set[str]) -> None:
         """Note the facts that come or go at this cycle in one of the runs only."""

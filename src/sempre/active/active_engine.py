@@ -14,10 +14,12 @@ from dataclasses import field, replace
 from sempre.active.absorb import absorb
 from sempre.active.budget import default_budget, resident
 from sempre.active.endless_runs import report, too_large
+from sempre.active.hired_run import GivenUp, on_workers
 from sempre.active.inference import Cycle, Endless, Inference
 from sempre.active.matcher import Matcher
 from sempre.active.timeline import AllGiven, Given, Phases, Timeline, clock, one_phase
 from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
+from sempre.backends.local import unsealed
 from sempre.data import dataclass
 from sempre.diagnostics import InternalError
 from sempre.engine import EpochResult, Journal, Pending, Progress, Snapshot, StratumReport
@@ -27,9 +29,10 @@ from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, DeferredMemory
 from sempre.modules.spec import Module
 from sempre.places import Places
-from sempre.plan.backend import CycleBackend, Rows, Version
+from sempre.plan.backend import DRIVER, WORKERS, CycleBackend, Rows, Version
 from sempre.plan.faults import limit_errors
 from sempre.results import Decoder
+from sempre.workers.crew import Crew
 
 # A run that needs more cycles than this is taken for one that never ends, unless the user says otherwise.
 CYCLE_LIMIT = 10_000
@@ -51,6 +54,7 @@ class ActiveEpoch:
     instances: int
     ignored_insertions: int = 0
     ignored_deletions: int = 0
+    placement: str = DRIVER
 
     def absorb(self, insert: Mapping[str, Rows], delete: Mapping[str, Rows], cycle: int = 0) -> None:
         """Change the input, or what is given in a later cycle: delete first, then insert."""
@@ -84,6 +88,27 @@ class ActiveEpoch:
         if known:
             with self.engine.reporting():
                 absorb(self.inference, {}, {**given, at: known})
+
+    def run_on_workers(self, hire: Callable[[], Crew], insert: Mapping[str, Rows]) -> bool:
+        """The whole run on workers, from this input alone.
+
+        False, and nothing has happened, if workers found no end or something went wrong in a cycle: in this process
+        that is told as it always is.
+        """
+        engine, given = self.engine, self.inference.timeline.given
+        facts = {name: rows for name, rows in insert.items() if len(rows)}
+        try:
+            timeline = on_workers(hire, unsealed(engine.backend), facts, given, engine.limit)
+        except GivenUp:
+            return False
+        empty = self.explicit
+        self.explicit = {**empty, **{name: empty[name].adding(rows) for name, rows in facts.items()}}
+        self.inference.rewritten(timeline)
+        for name, chain in timeline.chains.items():
+            if len(chain.now):
+                self.inference.touched[name] = [chain.now.rows()]
+        self.placement = WORKERS
+        return True
 
     def advance(self) -> bool:
         """One cycle; False if there is no more to do."""
@@ -127,6 +152,8 @@ class ActiveEngine:
     journal: Journal | None = None
     # What the next epoch is given in later cycles from a state that it takes over.
     inherited: AllGiven = field(default_factory=dict)
+    # Workers for a run from nothing, if there are any.
+    hire: Callable[[], Crew] | None = None
     snapshot: Snapshot = field(init=False)
     plans: Plans = field(init=False)
     places: Places = field(init=False)
@@ -207,7 +234,8 @@ class ActiveEngine:
         `before_commit` sees what is about to become the state; if it raises, nothing has happened.
         """
         epoch = self.begin()
-        epoch.absorb(insert, delete, cycle)
+        if self.hire is None or not self.snapshot.blank or cycle or not epoch.run_on_workers(self.hire, insert):
+            epoch.absorb(insert, delete, cycle)
         while epoch.advance():
             pass
         return self.commit(epoch, batch, before_commit)
@@ -289,6 +317,7 @@ class ActiveEngine:
             self.backend.instances - epoch.instances,
             epoch.ignored_insertions,
             epoch.ignored_deletions,
+            placement=epoch.placement,
         )
         if before_commit is not None:
             before_commit(after, result)

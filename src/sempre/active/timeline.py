@@ -9,7 +9,7 @@ Reference: [Wolfson91] section 5 for the pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import ClassVar
 
@@ -97,19 +97,8 @@ class Timeline:
     def read(cls, meta: Meta, stratum: Stratum, shelf: MemorySource) -> Timeline:
         """The timeline of a run that is over."""
         chains = {name: shelf.chain(name) for name in stratum.relations}
-        flips: dict[int, dict[str, int]] = {}
-        digests: dict[int, int] = {}
-        for name, chain in chains.items():
-            for at, (number, mark) in chain.by_cycle(name).items():
-                digests[at] = digests.get(at, 0) ^ mark
-                if at and number:
-                    flips.setdefault(at, {})[name] = number
-        marks, mark = {}, 0
-        for phase, end in enumerate(meta["ends"]):
-            for number in range(phase > 0, end + 1):
-                mark ^= digests.get(clock(phase, number), 0)
-                marks[clock(phase, number)] = mark
-        return cls(chains, tuple(meta["ends"]), {}, flips, marks, _given_in(stratum, chains, shelf))
+        ends = tuple(meta["ends"])
+        return cls(chains, ends, {}, *retold(chains, ends), _given_in(stratum, chains, shelf))
 
     def check(self, work: Work, stratum: Stratum, checks: Checks) -> None:
         """Chains are compared with those of a run from scratch by whoever verifies: see `sempre.verify`."""
@@ -154,6 +143,25 @@ def _given_in(stratum: Stratum, chains: Mapping[str, Chain], shelf: MemorySource
         for at in {*added, *deleted}:
             found.setdefault(at, {})[name] = Given(added.get(at, nothing), deleted.get(at, nothing))
     return found
+
+
+def retold(
+    chains: Mapping[str, Chain], ends: Sequence[int]
+) -> tuple[Mapping[int, Mapping[str, int]], Mapping[int, int]]:
+    """The `flips` and `marks` of a timeline, from its records."""
+    flips: dict[int, dict[str, int]] = {}
+    digests: dict[int, int] = {}
+    for name, chain in chains.items():
+        for at, (number, mark) in chain.by_cycle(name).items():
+            digests[at] = digests.get(at, 0) ^ mark
+            if at and number:
+                flips.setdefault(at, {})[name] = number
+    marks, mark = {}, 0
+    for phase, end in enumerate(ends):
+        for number in range(phase > 0, end + 1):
+            mark ^= digests.get(clock(phase, number), 0)
+            marks[clock(phase, number)] = mark
+    return flips, marks
 
 
 def last_given(given: AllGiven) -> int:

@@ -22,6 +22,7 @@ from sempre.api.options import (
     check_stratified,
     check_switch,
     cluster_of,
+    hire_for_cycles,
     places_of,
     usable_modules,
     workers_of,
@@ -75,12 +76,14 @@ class Epochs:
         self._cluster: SparkBackend | None = None
         self._workers: WorkersBackend | None = None
         if is_active:
-            check_active(options.strategy, options.place, options.cycles)
+            check_active(options, spark)
             limit = CYCLE_LIMIT if options.cycles is None else options.cycles
             self._engine = ActiveEngine(
                 checked, sealed_for_cycles(self._backend), self._decoder, limit, options.progress
             )
             self._engine.memory = parse_size(options.memory) or self._engine.memory
+            if options.place == "workers":
+                self._engine.hire = lambda: hire_for_cycles(spark, checked, options.workers, self._backend)
             self._session = Session(self._engine)
         else:
             check_stratified(options.cycles, options.memory, spark)

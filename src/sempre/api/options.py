@@ -139,13 +139,20 @@ def check_functions(program: CheckedProgram, place: str) -> None:
                 raise BackendError(f"the {what} `@{name}` is Python, and cannot run on the {place}", hint=hint)
 
 
-def check_active(strategy: str, place: str, cycles: int | None) -> None:
+def check_active(options: Options, spark: Any) -> None:
+    strategy, place, cycles = options.strategy, options.place, options.cycles
     if strategy != "auto":
         raise StateError(
             f"strategy `{strategy}` is for stratified rules", hint="Active rules have one strategy: leave it to `auto`."
         )
-    if place in ("workers", "cluster"):
-        raise StateError(f"place `{place}` is for stratified rules", hint="Active rules run in the driver.")
+    if place == "cluster":
+        hint = "Active rules run in the driver, or on workers."
+        raise StateError(f"place `{place}` is for stratified rules", hint=hint)
+    if place == "workers" and spark is None:
+        hint = "Make it with Database(program, spark=session)."
+        raise BackendError("place `workers` needs a Spark session", hint=hint)
+    if options.workers is not None and place != "workers":
+        raise BackendError("active rules have no use for `workers` here", hint='Say `place="workers"`, too.')
     if cycles is not None and cycles < 1:
         raise StateError(f"`cycles` is {cycles}, and no run is that short", hint="Use a number from 1.")
 
@@ -190,6 +197,14 @@ def hire(spark: Any, checked: CheckedProgram, count: int | None, driver: LocalBa
     from sempre.spark import hired
 
     return hired.hire(spark, checked, count, driver.values, driver.limits)
+
+
+def hire_for_cycles(spark: Any, checked: CheckedProgram, count: int | None, driver: LocalBackend) -> Crew:
+    """Workers for active rules in tasks of a session."""
+    from sempre.active.process import MODULE
+    from sempre.spark import hired
+
+    return hired.hire(spark, checked, count, driver.values, driver.limits, MODULE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,6 +255,16 @@ class Chain:
             trace, sign = trace.dead, -sign
         return found
 
+    def records_of(self, what: str) -> StoredRecords:
+        """The records of one kind; rows may occur in several."""
+        runs = self.runs(what)
+        columns = [np.concatenate(each) for each in zip(*(p.columns(k) for p, k, _ in runs), strict=True)]
+        if not columns:
+            nothing = np.empty(0, np.int64)
+            return StoredRecords(nothing, [nothing] * len(self.now.fields), nothing)
+        numbers = [np.full(k.size, w) if isinstance(w, int) else w.astype(np.int64) for _, k, w in runs]
+        return StoredRecords(columns[-1], columns[:-1], np.concatenate(numbers))
+
     def by_cycle(self, relation: str) -> dict[int, tuple[int, int]]:
         """By cycle, how many rows came or went, and their digest; for cycle 0, the rows that were there."""
         found: dict[int, tuple[int, int]] = {}
@@ -374,6 +384,13 @@ class Chain:
             points = points.adding(stamp(flips, cycle)) if len(flips) else points
         chain = replace(chain, now=self.now.removing(minus).adding(plus), points=points)
         return chain._sorted_out(union((plus, minus))), plus, minus
+
+    def turned(self, cycle: int, rows: RowSet) -> tuple[Chain, RowSet, RowSet]:
+        """One cycle more in which all of these rows come or go; also those that came and those that went."""
+        there = self.now.contains(rows)
+        plus, minus = RowSet(rows.packing, rows.keys[~there]), RowSet(rows.packing, rows.keys[there])
+        chain = replace(self, now=self.now.removing(minus).adding(plus), points=self.points.adding(stamp(rows, cycle)))
+        return chain._sorted_out(rows), plus, minus
 
     def compared(
         self, cycle: int, added: Counted | None, deleted: Counted | None, plus: RowSet, minus: RowSet

@@ -355,6 +355,10 @@ class ChainOf(Protocol[RowsT, VersionT, ViewT_co, CountedT_contra]):
         """
         ...
 
+    def turned(self, cycle: int, rows: RowsT) -> tuple[Self, RowsT, RowsT]:
+        """One cycle more in which all of these rows come or go, whatever decided so."""
+        ...
+
     def compared(
         self, cycle: int, added: CountedT_contra | None, deleted: CountedT_contra | None, plus: RowsT, minus: RowsT
     ) -> tuple[RowsT, RowsT]:

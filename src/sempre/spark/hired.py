@@ -40,10 +40,17 @@ ENCRYPTION = (
 ADDRESS = "worker int, host string, port int"
 
 
-def hire(spark: SparkSession, program: CheckedProgram, workers: int | None, values: Values, limits: Limits) -> Crew:
+def hire(
+    spark: SparkSession,
+    program: CheckedProgram,
+    workers: int | None,
+    values: Values,
+    limits: Limits,
+    module: str = WORKER,
+) -> Crew:
     """Workers in so many tasks of a session, by default in as many as it runs at once."""
     secret = secrets.token_bytes(32)
-    return connected(program, started_there(spark, workers, secret), secret, values, limits)
+    return connected(program, started_there(spark, workers, secret, module), secret, values, limits)
 
 
 def started_there(spark: SparkSession, workers: int | None, secret: bytes, module: str = WORKER) -> list[Address]:

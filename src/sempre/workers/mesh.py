@@ -45,6 +45,11 @@ class Mesh:
         self.waited = 0.0
 
     @property
+    def others(self) -> Mapping[int, Channel]:
+        """The connections, by the numbers of the workers at their other ends."""
+        return self._others
+
+    @property
     def channels(self) -> list[Channel]:
         """The connections, for whoever waits for something else meanwhile."""
         return list(self._others.values())

@@ -21,11 +21,11 @@ from sempre.workers.worker import Worker
 LONELY_SECONDS = 120.0
 
 
-def serve(listener: socket.socket, secret: bytes) -> None:
-    """Work for whoever knows the secret and calls first."""
+def serve(listener: socket.socket, secret: bytes, kind: type[Worker] = Worker) -> None:
+    """Work for whoever knows the secret and calls first, as a worker of some kind."""
     hello, driver, peers = meet(listener, secret)
     mesh = Mesh(int(hello["me"]), peers)
-    Worker(from_json(hello["program"]), mesh, driver, from_json(hello["limits"])).run()
+    kind(from_json(hello["program"]), mesh, driver, from_json(hello["limits"])).run()
 
 
 def meet(listener: socket.socket, secret: bytes) -> tuple[dict[str, Any], Channel, dict[int, Channel]]:

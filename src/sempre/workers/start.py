@@ -28,7 +28,7 @@ READY_SECONDS = 120.0
 WORKER = "sempre.workers.process"
 
 
-def threads(program: CheckedProgram, count: int, values: Values, limits: Limits) -> Crew:
+def threads(program: CheckedProgram, count: int, values: Values, limits: Limits, kind: type[Worker] = Worker) -> Crew:
     """Workers that are threads of this process, over the same sockets as all others."""
     ends: dict[tuple[int, int], socket.socket] = {}
     for i in range(count):
@@ -44,7 +44,7 @@ def threads(program: CheckedProgram, count: int, values: Values, limits: Limits)
 
         def work(me: int = i, peers: dict[int, Channel] = peers, driver: Channel = driver) -> None:
             try:
-                Worker(program, Mesh(me, peers), driver, limits).run()
+                kind(program, Mesh(me, peers), driver, limits).run()
             finally:
                 for channel in (driver, *peers.values()):
                     channel.close()
@@ -117,10 +117,10 @@ def launched(
     return process, (line[0].decode("ascii"), int(line[1]))
 
 
-def processes(program: CheckedProgram, count: int, values: Values, limits: Limits) -> Crew:
+def processes(program: CheckedProgram, count: int, values: Values, limits: Limits, module: str = WORKER) -> Crew:
     """Workers that are processes of this machine."""
     hello = {"program": to_json(program), "limits": to_json(limits)}
-    channels, stop = started_here(count, hello)
+    channels, stop = started_here(count, hello, module)
     return Crew(channels, values, program.sources, stop)
 
 
