@@ -196,6 +196,10 @@ class Scratch:
         """What was written at some places."""
         return self.spark.read.schema(schema_of(kinds, weighted)).parquet(*(path.as_uri() for path in paths))
 
+    def landing(self) -> Path:
+        """A new folder, which stays until the database is closed."""
+        return self._fresh()
+
     def _fresh(self) -> Path:
         while self._left:
             shutil.rmtree(self._left.pop(), ignore_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from sempre.analysis.model import CheckedProgram, Relation
@@ -147,10 +147,14 @@ class SparkBackend:
         kinds = kinds_of(declared, self.program.types)
         return self._store.held(table_of(self.values, columns, size, kinds, declared.arity), kinds, declared.arity)
 
-    def opened(self, relation: str, path: Path, rows: int) -> Table:
+    def landing(self) -> Path | None:
+        """A new folder of scratch."""
+        return self._store.scratch.landing()
+
+    def opened(self, relation: str, path: PurePath, rows: int) -> Table:
         """The rows of a relation in a folder that somebody else keeps."""
         declared = self.program.relations[relation]
-        return self._store.opened(path, rows, kinds_of(declared, self.program.types), declared.arity)
+        return self._store.opened(Path(path), rows, kinds_of(declared, self.program.types), declared.arity)
 
     def assembled(self, relation: str, parts: Sequence[tuple[Table, Sequence[Table]]], rows: int) -> Version:
         """A version of so many rows: disjoint parts, each without what was taken out of it."""
