@@ -17,6 +17,7 @@ from sempre.files.changes_table import CHANGE, EPOCH
 from sempre.files.directive_options import LAKE, Endpoint, output_endpoint
 from sempre.files.locations import is_url
 from sempre.spark.failures import writing
+from sempre.spark.jdbc import with_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -81,7 +82,21 @@ class Sinks:
     def _write(self, endpoint: Endpoint, df: DataFrame, mode: str) -> None:
         what, path = self._target(endpoint)
         with writing(what, Span(path, 0, 0, 0, 0)):
-            _save(df.write.mode(mode), endpoint, path)
+            if endpoint.io == "spark" and mode == "overwrite" and self.spark.catalog.tableExists(path):
+                self._refill(df, path)
+            else:
+                _save(df.write.mode(mode), endpoint, path)
+
+    def _refill(self, df: DataFrame, table: str) -> None:
+        """Replace the rows of a table, which keeps its format, partitions, comment and properties."""
+        there = self.spark.table(table).columns
+        if sorted(map(str.lower, there)) != sorted(map(str.lower, df.columns)):
+            message = f"table `{table}` has the columns {', '.join(there)}, and the output {', '.join(df.columns)}"
+            hint = "Name another table, or drop that one: it is made anew with the columns of the output."
+            raise DataError(Diagnostic("E512", message, hint=hint))
+        # A session may be set to replace only the partitions that have rows now.
+        writer = df.select(*there).write.option("partitionOverwriteMode", "static")
+        writer.insertInto(table, overwrite=True)
 
     def _target(self, endpoint: Endpoint) -> tuple[str, str]:
         """What is written, in words, and where."""
@@ -105,7 +120,8 @@ def _save(writer: DataFrameWriter, endpoint: Endpoint, path: str) -> None:
         case "spark":
             writer.saveAsTable(endpoint.table)
         case "jdbc":
-            writer.format("jdbc").options(dbtable=endpoint.table, truncate="true", **dict(endpoint.jdbc)).save()
+            options = with_driver(dict(endpoint.jdbc))
+            writer.format("jdbc").options(dbtable=endpoint.table, truncate="true", **options).save()
         case _:
             text = endpoint.text
             writer.csv(path, sep=text.delimiter, header=text.headers, quote='"' if text.rfc4180 else "", escape='"')

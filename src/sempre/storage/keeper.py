@@ -28,7 +28,7 @@ from sempre.rewrites.equivalences import close_equivalences
 from sempre.rewrites.successors import is_neighbors, with_neighbors
 from sempre.storage import memories
 from sempre.storage.digests import KeptEngine, memory_digest, program_digest, stratum_key
-from sempre.storage.draft import EpochDraft
+from sempre.storage.epoch_files import EpochDraft
 from sempre.storage.followed import COPIES, Followed
 from sempre.storage.manifest import Manifest, StoredFile, StoredParts, StoredTable, damaged, unreadable
 from sempre.storage.ondemand import OnDemand
@@ -372,7 +372,8 @@ class Keeper:
             if name is not None and name in known:
                 tables[name] = known[name]
             elif name is None or name not in tables:
-                name, tables[name] = draft.table(table.path, len(table))
+                with self._tables.files_of(table) as folder:
+                    name, tables[name] = draft.table(folder, len(table))
                 fresh[table] = name
             return name
 
@@ -385,7 +386,7 @@ class Keeper:
         }
         return replace(manifest, tables=tables, parts=parts)
 
-    def _own_name(self, path: Path) -> str | None:
+    def _own_name(self, path: PurePath) -> str | None:
         """The name that a folder has in the store, if it is there."""
         return f"tables/{path.name}" if path.parent == self._folder / "tables" else None
 

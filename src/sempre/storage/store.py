@@ -20,7 +20,7 @@ from sempre.diagnostics import Diagnostic, StateError
 from sempre.files.locations import local_path
 from sempre.limits import DEFAULTS, Limits
 from sempre.storage.disk import Disk, checksum
-from sempre.storage.draft import EpochDraft
+from sempre.storage.epoch_files import EpochDraft
 from sempre.storage.manifest import FORMAT, Manifest, Piece, StoredFile, damaged, from_bytes, unknown_format, unreadable
 from sempre.storage.object_disk import remote_disk
 from sempre.storage.parquet_blocks import Content

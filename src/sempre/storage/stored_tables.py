@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path, PurePath
 from typing import Any, Protocol
 
@@ -25,6 +26,10 @@ class Tables(Protocol):
         """A new folder for a table that is not on this machine; None if `opened` reads it where it is."""
         ...
 
+    def files_of(self, table: Any) -> AbstractContextManager[Path]:
+        """A folder of this machine with the files of a table."""
+        ...
+
     def assembled(self, relation: str, parts: Parts, rows: int) -> Any:
         """A version of so many rows: disjoint parts, each without what was taken out of it."""
         ...
@@ -40,6 +45,9 @@ class LocalTables:
 
     def landing(self) -> Path | None:
         return None
+
+    def files_of(self, table: Any) -> AbstractContextManager[Path]:
+        raise AssertionError("nothing is written as a table where nothing is on the cluster")
 
     def opened(self, relation: str, path: PurePath, rows: int) -> Any:
         kinds = kinds_of(self._program.relations[relation], self._program.types)
