@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 
+OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+
+
 class FramedChanges(Protocol):
     """A set of changes that Spark can write."""
 
@@ -94,9 +97,12 @@ class Sinks:
             message = f"table `{table}` has the columns {', '.join(there)}, and the output {', '.join(df.columns)}"
             hint = "Name another table, or drop that one: it is made anew with the columns of the output."
             raise DataError(Diagnostic("E512", message, hint=hint))
-        # A session may be set to replace only the partitions that have rows now.
-        writer = df.select(*there).write.option("partitionOverwriteMode", "static")
-        writer.insertInto(table, overwrite=True)
+        mode = self.spark.conf.get(OVERWRITE_MODE, "static") or "static"
+        if mode.lower() == "dynamic" and any(column.isPartition for column in self.spark.catalog.listColumns(table)):
+            message = f"the session would leave partitions of table `{table}` that have no rows any more"
+            hint = f"Set {OVERWRITE_MODE} to static, or write to a table without partitions."
+            raise DataError(Diagnostic("E512", message, hint=hint))
+        df.select(*there).write.insertInto(table, overwrite=True)
 
     def _target(self, endpoint: Endpoint) -> tuple[str, str]:
         """What is written, in words, and where."""
