@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import PurePath
 
 from sempre.storage.disk import Disk
 
@@ -23,20 +23,21 @@ class KillingDisk(Disk):
         self.torn = torn
         self.tell = tell
 
-    def step(self, what: str, path: Path) -> None:
+    def step(self, what: str, path: PurePath) -> None:
         if self.left == 0 and not (what == "write" and self.torn):
             self._die(what, path)
         self.left -= 1
 
-    def write_some(self, handle: int, path: Path, data: memoryview) -> int:
+    def write_some(self, handle: int, path: PurePath, data: memoryview) -> int:
         self.step("write", path)
         if self.left == -1:
             os.write(handle, data[: len(data) // 2])
             self._die("torn", path)
         return os.write(handle, data)
 
-    def _die(self, what: str, path: Path) -> None:
-        self.tell(f"{what} {path.parent.name if path.is_file() or path.suffix else path.name}")
+    def _die(self, what: str, path: PurePath) -> None:
+        is_file = self.exists(path) and not self.is_folder(path)
+        self.tell(f"{what} {path.parent.name if is_file or path.suffix else path.name}")
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -48,7 +49,7 @@ class FullDisk(Disk):
         self.dead = dead
         self.steps = 0
 
-    def step(self, what: str, path: Path) -> None:
+    def step(self, what: str, path: PurePath) -> None:
         if self.steps >= self.room and (what != "remove" or self.dead):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         if what != "remove":

@@ -854,13 +854,13 @@ STATES = (
     ),
     Entry(
         "E608",
-        "a place where no store can be",
-        "Use a directory of a local file system.",
-        "`sempre init s3://bucket/store p.dl`",
+        "a place where no store can be: nothing here reaches it, or it has no puts that fail where the name exists",
+        "Install what the message names, or use a directory.",
+        "`sempre init viewfs://lake/store p.dl`",
     ),
     Entry(
         "E609",
-        "a store that somebody has written since it was opened",
+        "a store that somebody has written, or vacuumed, since it was opened",
         "Open the store again.",
         "a database that was open while `sempre apply` ran",
     ),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import sempre
@@ -54,7 +54,7 @@ class CountedDisk(Disk):
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
 
-    def step(self, what: str, path: Path) -> None:
+    def step(self, what: str, path: PurePath) -> None:
         self.steps.take()
 
 

@@ -8,7 +8,7 @@ import random
 import time
 from collections import Counter
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import sempre
 from sempre.api.stores import check_files, vacuum
@@ -27,7 +27,7 @@ class ShortDisk(Disk):
     def __init__(self) -> None:
         self.room = 1 << 60
 
-    def write_some(self, handle: int, path: Path, data: memoryview) -> int:
+    def write_some(self, handle: int, path: PurePath, data: memoryview) -> int:
         self.step("write", path)
         if not self.room:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

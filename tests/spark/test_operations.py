@@ -86,6 +86,16 @@ def test_columns_of_other_names(checked: CheckedProgram, spark: SparkSession) ->
     assert found == {"edge": [(1, "-", "a", "b"), (2, "+", "a", "b")]}
 
 
+@ONCE
+def test_words_in_any_case_and_those_of_debezium(checked: CheckedProgram, spark: SparkSession) -> None:
+    words = {"c": "+", "R": "+", "d": "-", "D": "-", "INSERT": "+", "Delete": "-", "Update_PostImage": "+"}
+    df = spark.createDataFrame([(word, word, "b") for word in words], "op string, x string, y string")
+    found = read(checked, df, relation="edge", operation="op")["edge"]
+    assert {row[-2]: row[1] for row in found} == words
+    with pytest.raises(DataError, match="An update is the row that was there, deleted"):
+        read(checked, spark.sql("select 'U' op, 'a' x, 'b' y"), relation="edge", operation="op")
+
+
 @pytest.mark.parametrize(
     ("row", "text"),
     [

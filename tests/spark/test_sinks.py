@@ -95,6 +95,34 @@ def test_tables_of_the_catalog(spark: SparkSession, tmp_path: Path) -> None:
         spark.sql(f"drop table {table}")
 
 
+def test_a_table_stays_what_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    """Format, partitions, comment and properties; and all partitions are replaced."""
+    spark.sql(
+        "create table sempre_kept (day date, x string) using json partitioned by (x) comment 'ours' "
+        "tblproperties ('kept_by' = 'me')"
+    )
+    db = database(spark, "IO=spark, table=sempre_kept")
+    sink = sinks(db, spark, tmp_path)
+    db.apply(insert={"edge": [("a", 0), ("b", 1)]})
+    publish(db, sink)
+    db.apply(delete={"edge": [("a", 0)]})
+    publish(db, sink)
+    assert [(str(day), x) for day, x in rows(spark.table("sempre_kept"))] == [("1970-01-02", "b")]
+    said = {row[0]: row[1] for row in spark.sql("describe table extended sempre_kept").collect()}
+    assert (said["Provider"], said["Comment"]) == ("json", "ours")
+    assert "kept_by=me" in said["Table Properties"]
+    assert "# Partition Information" in said
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    with pytest.raises(DataError, match="would leave partitions of table `sempre_kept`"):
+        publish(db, sink)
+    spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    spark.sql("drop table sempre_kept")
+    spark.sql("create table sempre_kept (other string) using json")
+    with pytest.raises(DataError, match="has the columns other, and the output x, day"):
+        publish(db, sink)
+    spark.sql("drop table sempre_kept")
+
+
 def test_text_goes_through_spark_only_where_nothing_else_reaches(spark: SparkSession, tmp_path: Path) -> None:
     db = database(spark, "")
     db.apply(insert={"edge": [("a", 0)]})

@@ -238,6 +238,8 @@ def test_tables_and_views(spark: SparkSession, tmp_path: Path) -> None:
     found = read_inputs(spark, checked(options='IO=spark, table="my_edges"'), str(tmp_path))
     assert table_in(found, "r").to_pylist() == [{"x": "a", "y": "b"}]
     assert found.notes["r"] == [{"source": "my_edges", "rows": 1, "columns": "by name"}]
+    found = read_inputs(spark, checked(options='IO=spark, query="select y as x, x as y from my_edges"'), str(tmp_path))
+    assert table_in(found, "r").to_pylist() == [{"x": "b", "y": "a"}]
     spark.catalog.dropTempView("my_edges")
     with pytest.raises(DataError, match="table `my_edges` does not exist"):
         read_inputs(spark, checked(options='IO=spark, table="my_edges"'), str(tmp_path))

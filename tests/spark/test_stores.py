@@ -159,7 +159,7 @@ RARE = [pytest.param(*case, marks=pytest.mark.slow) for case in ((3, "elastic"),
 def test_random_programs_opened_at_any_place(spark: SparkSession, tmp_path: Path, seed: int, strategy: str) -> None:
     rng = random.Random(seed)
     places: Sequence[dict[str, Any]] = ({"spark": spark, "place": "cluster"}, {"spark": spark, "memory": 1000}, {})
-    check_case(random_case(rng), tmp_path, rng, (strategy,), places)
+    check_case(random_case(rng), tmp_path / "store", rng, (strategy,), places)
 
 
 @ONCE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,6 +130,27 @@ class ChangeSet:
         if self._frame is None:
             raise StateError("these changes belong to no database")
         return self._frame(self, relation, hold)
+
+    def merge_into(self, table: str | Path, relation: str, *, keys: Sequence[str] | None = None) -> None:
+        """Merge the changes of a relation into a table of Delta Lake, in one commit.
+
+        Parameters
+        ----------
+        table
+            Its path or URL.
+        relation
+            Whose changes; the columns of the table that have the names of its columns are written.
+        keys
+            Columns that name a row of the table. A row that was added replaces the row with the same key. By default
+            all columns: rows are added and removed.
+
+        Merging the same changes again changes nothing.
+        """
+        from sempre.files.targets.delta_target import merge_keyed
+
+        if relation not in self.added:
+            raise StateError(f"no relation is called `{relation}`", hint=f"There are {', '.join(self.added)}.")
+        merge_keyed(table, self.added[relation], self.removed[relation], keys)
 
     def size(self, relation: str) -> int:
         """How many rows of a relation were added or removed."""

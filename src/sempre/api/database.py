@@ -398,7 +398,7 @@ class Database(Epochs):
         self._open()
         if self._keeper is None:
             raise StateError("only a database with a store has past epochs", hint="Use `Database(program, store=...)`.")
-        return Database.open(self._keeper.store.path, epoch=epoch, spark=self._spark, **self._options.to_open())
+        return Database.open(self._keeper.store.again(), epoch=epoch, spark=self._spark, **self._options.to_open())
 
     # ------------------------------------------------------------------------------------------------ reading
 

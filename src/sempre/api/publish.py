@@ -56,7 +56,7 @@ def _publisher(keeper: Keeper | None, followed: Followed | None) -> str:
     """The name of a database in tables: one without a store has a new one each time, and replaces what is there."""
     if followed is not None:
         return followed.publisher
-    return uuid.uuid4().hex if keeper is None else uuid.uuid5(uuid.NAMESPACE_URL, str(keeper.store.path.resolve())).hex
+    return uuid.uuid4().hex if keeper is None else uuid.uuid5(uuid.NAMESPACE_URL, keeper.store.identity).hex
 
 
 def publish(database: Database, folder: str, publisher: str, last: ChangeSet | None = None) -> WrittenFiles:

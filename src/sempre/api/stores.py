@@ -62,7 +62,7 @@ def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> 
     if epoch is not None:
         store.require()
     backend, cluster = database._backend, database._cluster
-    tables = LocalTables(engine.program, backend) if cluster is None else cluster
+    tables = LocalTables(engine.program, backend, store.disk) if cluster is None else cluster
     program = database.program
     keeper = Keeper(store, _text_of(program), program.checked, engine, backend, tables, read_only=epoch is not None)
     found = program_differences(store, database.program, epoch) if store.exists else Differences(())

@@ -149,7 +149,7 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
         direction == "output" and _mode(options, io) == "changes",
         direction == "input" and _choice(options, "nulls", ("error", "drop")) == "drop",
         options.get("table", relation.name) if io in (*SPARK_ONLY, *LAKE, "sqlite") else "",
-        _jdbc_options(options, direction) if io == "jdbc" else (),
+        _query_options(options, direction, io) if io in SPARK_ONLY else (),
         _taking(relation, options, io, direction),
         tuple((key, options[key]) for key in CATALOG_OPTIONS if key in options),
         direction == "output" and _mode(options, io) == "merge",
@@ -189,14 +189,15 @@ def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: 
 
 
 def _check_keys(options: Mapping[str, str], io: str) -> None:
-    known = KNOWN_OPTIONS + {"jdbc": JDBC_OPTIONS, "iceberg": CATALOG_OPTIONS}.get(io, ())
+    known = KNOWN_OPTIONS + {"jdbc": JDBC_OPTIONS, "iceberg": CATALOG_OPTIONS, "spark": ("query",)}.get(io, ())
     for key in options:
         if key not in known + IGNORED_OPTIONS:
             raise _BadOption(f"unknown option `{key}`\nUse one of: {', '.join(known)}.")
 
 
-def _jdbc_options(options: Mapping[str, str], direction: str) -> tuple[tuple[str, str], ...]:
-    if "url" not in options:
+def _query_options(options: Mapping[str, str], direction: str, io: str) -> tuple[tuple[str, str], ...]:
+    """What is passed on to Spark's JDBC source; of tables of the session, a query in their place."""
+    if io == "jdbc" and "url" not in options:
         raise _BadOption('`IO=jdbc` needs a url\nWrite url="jdbc:postgresql://HOST/DATABASE" or the like.')
     if direction == "output" and "query" in options:
         raise _BadOption("a query can be read, not written\nName a table.")

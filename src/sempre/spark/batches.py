@@ -82,7 +82,7 @@ class Batches:
         else:
             written = jobs.one(lambda: scratch.write(lambda: chosen))
             try:
-                yield scratch.spark.read.schema(self._reader.schema).parquet(written.path.as_uri())
+                yield scratch.spark.read.schema(self._reader.schema).parquet(scratch.shelf.uri(written.path))
             finally:
                 scratch.discard(written.path)
 

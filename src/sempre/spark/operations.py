@@ -25,9 +25,11 @@ from sempre.spark.frames import Unfit, check_instants, column_expression, crossi
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-# The words of an operation, with those of Delta Lake's change data feed.
-INSERTS = ("insert", "+", "update_postimage")
-DELETES = ("delete", "-", "update_preimage")
+# The words of an operation, in any case: with those of Delta Lake's change data feed, and of Debezium's events.
+INSERTS = ("insert", "+", "update_postimage", "c", "r")
+DELETES = ("delete", "-", "update_preimage", "d")
+# What is no operation on a row, as nothing says which row was there before.
+UPDATES = ("u", "update", "upsert")
 # The columns that are taken when nobody names others.
 RELATION, OPERATION, DELTA_OPERATION, DELTA_ORDER = "relation", "operation", "_change_type", "_commit_version"
 SHOWN_WORDS = 3
@@ -101,11 +103,18 @@ class StreamReader:
         return wanted
 
     def _mark(self, name: str) -> int:
-        """The place of a column that is about the rows, among the expressions."""
+        """The place of a column that is about the rows, among the expressions; operations are in lower case there."""
+        from pyspark.sql import functions as fn
+
         given = self._fields[name][1].dataType.simpleString()
         kind = Kind.NUMBER if name == self.columns.order and not given.startswith("string") else Kind.SYMBOL
         try:
-            return self._place(name, kind)
+            place = self._place(name, kind)
+            if name == self.columns.operation:
+                self._expressions.append(fn.lower(self._expressions[place]))
+                self._types.append(self._types[place])
+                place = len(self._expressions) - 1
+            return place
         except Unfit as error:
             raise DataError(
                 Diagnostic(error.code, f"column `{name}` of the stream: {error}", hint=error.hint)
@@ -218,6 +227,8 @@ class StreamReader:
         if unknown:
             shown = ", ".join(f"`{word}`" for word in unknown[:SHOWN_WORDS])
             hint = f"Use one of: {', '.join(INSERTS + DELETES)}."
+            if any(word in UPDATES for word in unknown):
+                hint += " An update is the row that was there, deleted, and the row that is, inserted."
             raise DataError(
                 Diagnostic("E517", f"column `{self.columns.operation}` of the stream has {shown}", hint=hint)
             )

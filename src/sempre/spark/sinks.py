@@ -17,9 +17,13 @@ from sempre.files.changes_table import CHANGE, EPOCH
 from sempre.files.directive_options import LAKE, Endpoint, output_endpoint
 from sempre.files.locations import is_url
 from sempre.spark.failures import writing
+from sempre.spark.jdbc import with_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+
+
+OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
 class FramedChanges(Protocol):
@@ -81,7 +85,24 @@ class Sinks:
     def _write(self, endpoint: Endpoint, df: DataFrame, mode: str) -> None:
         what, path = self._target(endpoint)
         with writing(what, Span(path, 0, 0, 0, 0)):
-            _save(df.write.mode(mode), endpoint, path)
+            if endpoint.io == "spark" and mode == "overwrite" and self.spark.catalog.tableExists(path):
+                self._refill(df, path)
+            else:
+                _save(df.write.mode(mode), endpoint, path)
+
+    def _refill(self, df: DataFrame, table: str) -> None:
+        """Replace the rows of a table, which keeps its format, partitions, comment and properties."""
+        there = self.spark.table(table).columns
+        if sorted(map(str.lower, there)) != sorted(map(str.lower, df.columns)):
+            message = f"table `{table}` has the columns {', '.join(there)}, and the output {', '.join(df.columns)}"
+            hint = "Name another table, or drop that one: it is made anew with the columns of the output."
+            raise DataError(Diagnostic("E512", message, hint=hint))
+        mode = self.spark.conf.get(OVERWRITE_MODE, "static") or "static"
+        if mode.lower() == "dynamic" and any(column.isPartition for column in self.spark.catalog.listColumns(table)):
+            message = f"the session would leave partitions of table `{table}` that have no rows any more"
+            hint = f"Set {OVERWRITE_MODE} to static, or write to a table without partitions."
+            raise DataError(Diagnostic("E512", message, hint=hint))
+        df.select(*there).write.insertInto(table, overwrite=True)
 
     def _target(self, endpoint: Endpoint) -> tuple[str, str]:
         """What is written, in words, and where."""
@@ -105,7 +126,8 @@ def _save(writer: DataFrameWriter, endpoint: Endpoint, path: str) -> None:
         case "spark":
             writer.saveAsTable(endpoint.table)
         case "jdbc":
-            writer.format("jdbc").options(dbtable=endpoint.table, truncate="true", **dict(endpoint.jdbc)).save()
+            options = with_driver(dict(endpoint.jdbc))
+            writer.format("jdbc").options(dbtable=endpoint.table, truncate="true", **options).save()
         case _:
             text = endpoint.text
             writer.csv(path, sep=text.delimiter, header=text.headers, quote='"' if text.rfc4180 else "", escape='"')

@@ -25,6 +25,7 @@ from sempre.ingest import Parts
 from sempre.plan.backend import CLUSTER, sealed
 from sempre.spark.failures import reading
 from sempre.spark.frames import UNSIGNED, WantedColumns, chosen_columns, finished, from_frame, without_nulls
+from sempre.spark.jdbc import with_driver
 from sempre.spark.jobs import Jobs
 from sempre.spark.lines import cells_of, read_delimited, read_whole
 from sempre.spark.odd_lines import TextSource
@@ -80,10 +81,10 @@ class SourceReader:
         what = "the query" if "query" in options else f"table `{endpoint.table}`"
         with reading(what, Span(endpoint.table, 0, 0, 0, 0)):
             if endpoint.io == "spark":
-                df = self.spark.table(endpoint.table)
+                df = self.spark.sql(options["query"]) if options else self.spark.table(endpoint.table)
             else:
                 options |= {} if "query" in options else {"dbtable": endpoint.table}
-                df = self.spark.read.format("jdbc").options(**options).load()
+                df = self.spark.read.format("jdbc").options(**with_driver(options)).load()
         return self._frame(relation, endpoint, df, what, endpoint.table)
 
     def _frame(

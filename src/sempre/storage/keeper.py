@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from sempre.analysis.check import check
@@ -29,8 +28,9 @@ from sempre.rewrites.equivalences import close_equivalences
 from sempre.rewrites.successors import is_neighbors, with_neighbors
 from sempre.storage import memories
 from sempre.storage.digests import KeptEngine, memory_digest, program_digest, stratum_key
+from sempre.storage.epoch_files import EpochDraft
 from sempre.storage.followed import COPIES, Followed
-from sempre.storage.manifest import Manifest, StoredFile, StoredParts, StoredTable
+from sempre.storage.manifest import Manifest, StoredFile, StoredParts, StoredTable, damaged, unreadable
 from sempre.storage.ondemand import OnDemand
 from sempre.storage.parquet_blocks import Block, Content
 from sempre.storage.pieces import PieceReader
@@ -44,7 +44,7 @@ from sempre.storage.state import (
     search,
     stored_sets,
 )  # fmt: skip
-from sempre.storage.store import EpochDraft, Store
+from sempre.storage.store import Store
 from sempre.storage.stored_tables import LocalTables, Tables
 
 logger = logging.getLogger(__name__)
@@ -54,18 +54,16 @@ RETRIES = 5
 
 
 class OpenedFiles:
-    """The files of one epoch, opened together: they stay readable whatever a vacuum removes.
+    """The files of one epoch, opened together: on this machine they stay readable whatever a vacuum removes.
 
     Those of tables are only looked at: Spark opens them by their names.
     """
 
     def __init__(self, store: Store, manifest: Manifest) -> None:
         self._store = store
-        self._handles: dict[str, int] = {}
+        self._epoch = manifest.epoch
+        self._held = store.disk.hold(store.path / file.path for file in manifest.piece_files)
         try:
-            for file in manifest.piece_files:
-                if file.path not in self._handles:
-                    self._handles[file.path] = os.open(store.path / file.path, os.O_RDONLY | os.O_CLOEXEC)
             for table in manifest.tables.values():
                 for file in table.files:
                     store.check_size(file)
@@ -76,31 +74,17 @@ class OpenedFiles:
     def load(self, file: StoredFile) -> Any:
         """The content of a file, checked."""
         try:
-            return self._store.checked(file, _content(self._handles[file.path]))
+            return self._store.checked(file, self._held.read(self._store.path / file.path))
+        except FileNotFoundError as error:
+            if self._epoch not in self._store.epochs():
+                message = f"epoch {self._epoch} of `{self._store.name}` was vacuumed since this database opened it"
+                raise StateError(Diagnostic("E609", message, hint="Open the store again.")) from None
+            raise damaged(self._store.shown(file.path), "it is missing") from error
         except OSError as error:
-            raise _cannot_read(str(self._store.path / file.path), error) from None
+            raise unreadable(self._store.shown(file.path), error) from None
 
     def close(self) -> None:
-        while self._handles:
-            # Forgotten first: after an interrupt in between, its number may be that of somebody else's file.
-            os.close(self._handles.popitem()[1])
-
-
-def _content(handle: int) -> bytearray:
-    data = bytearray(os.fstat(handle).st_size)
-    view, at = memoryview(data), 0
-    while at < len(data):
-        got = os.preadv(handle, [view[at:]], at)
-        if not got:
-            break
-        at += got
-    return data[:at] if at < len(data) else data
-
-
-def _cannot_read(path: str, error: OSError) -> StateError:
-    reason = (error.strerror or str(error)).lower()
-    hint = "Repair what is wrong there, and open the store again."
-    return StateError(Diagnostic("E606", f"cannot read `{path}`: {reason}", hint=hint))
+        self._held.close()
 
 
 def open_files(store: Store, epoch: int | None) -> tuple[Manifest, OpenedFiles]:
@@ -112,7 +96,7 @@ def open_files(store: Store, epoch: int | None) -> tuple[Manifest, OpenedFiles]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise _cannot_read(error.filename, error) from None
+            raise unreadable(error.filename, error) from None
     for file in store.manifest(epoch).files:
         store.check_there(file)  # raises, naming the one that is missing
     return open_files(store, epoch)
@@ -190,13 +174,26 @@ class Keeper:
             if isinstance(self._tables, LocalTables):  # who reads all of it now; Spark does so later, and in parts
                 for file in manifest.tables[name].files:
                     self.store.check_content(file)
-            return self._tables.opened(relation, self._folder / name, manifest.tables[name].rows)
+            stored = manifest.tables[name]
+            landing = self._tables.landing() if self.store.disk.is_shared else None
+            if landing is None:
+                return self._tables.opened(relation, self._folder / name, stored.rows)
+            self._fetch(stored, landing)
+            table = self._tables.opened(relation, landing, stored.rows)
+            self._put[table] = name
+            return table
 
         stored = manifest.parts[set_]
         parts = [(opened(name), tuple(map(opened, gone))) for name, gone in stored.tables]
         version = self._tables.assembled(relation, parts, stored.rows)
         self._backend.values.keep()  # what was numbered just now belongs to a state that is committed
         return version
+
+    def _fetch(self, table: StoredTable, landing: Path) -> None:
+        """Copy the files of a table to this machine, checked."""
+        landing.mkdir(parents=True, exist_ok=True)
+        for file in table.files:
+            (landing / PurePath(file.path).name).write_bytes(self.store.read(file))
 
     @property
     def is_past(self) -> bool:
@@ -375,7 +372,8 @@ class Keeper:
             if name is not None and name in known:
                 tables[name] = known[name]
             elif name is None or name not in tables:
-                name, tables[name] = draft.table(table.path, len(table))
+                with self._tables.files_of(table) as folder:
+                    name, tables[name] = draft.table(folder, len(table))
                 fresh[table] = name
             return name
 
@@ -388,7 +386,7 @@ class Keeper:
         }
         return replace(manifest, tables=tables, parts=parts)
 
-    def _own_name(self, path: Path) -> str | None:
+    def _own_name(self, path: PurePath) -> str | None:
         """The name that a folder has in the store, if it is there."""
         return f"tables/{path.name}" if path.parent == self._folder / "tables" else None
 

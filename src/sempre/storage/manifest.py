@@ -23,6 +23,13 @@ def damaged(path: object, what: str) -> StateError:
     return StateError(Diagnostic("E602", f"`{path}` is damaged: {what}", hint=hint))
 
 
+def unreadable(path: object, error: OSError) -> StateError:
+    """The error for a file that may be what it should be, and cannot be read."""
+    reason = (error.strerror or str(error)).lower()
+    hint = "Repair what is wrong there, and open the store again."
+    return StateError(Diagnostic("E606", f"cannot read `{path}`: {reason}", hint=hint))
+
+
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     """A file, and what it must be; `holds` has the number of rows of every set in it."""

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import itertools
 import json
 import logging
 import os
 import re
+import secrets
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.files.locations import local_path
 from sempre.limits import DEFAULTS, Limits
-from sempre.storage.disk import Disk, checksum, checksum_of
-from sempre.storage.manifest import (
-    FORMAT,
-    Manifest,
-    Piece,
-    StoredFile,
-    StoredTable,
-    damaged,
-    from_bytes,
-    to_bytes,
-    unknown_format,
-)  # fmt: skip
-from sempre.storage.parquet_blocks import Content, is_shared, log, segment
+from sempre.storage.disk import Disk, checksum
+from sempre.storage.epoch_files import EpochDraft
+from sempre.storage.manifest import FORMAT, Manifest, Piece, StoredFile, damaged, from_bytes, unknown_format, unreadable
+from sempre.storage.object_disk import remote_disk
+from sempre.storage.parquet_blocks import Content
 from sempre.storage.pieces import NewPiece, merged, pieces_due
+from sempre.storage.writer_lock import AlreadyWritten, WriterLock
 from sempre.unsplit import unsplit
 
 FOLDERS = ("programs", "log", "segments", "tables", "epochs")
@@ -48,41 +39,11 @@ _FORMAT = re.compile(rb"sempre store (\d{1,9})\n")
 logger = logging.getLogger(__name__)
 
 
-def _names(folder: Path) -> list[str]:
-    """What is in a folder, which a store need not have."""
-    return [entry.name for entry in os.scandir(folder)] if folder.exists() else []
-
-
-def store_path(place: object) -> Path:
-    """The directory that `place` names: a path, or a `file:` URL."""
+def located(place: object) -> tuple[str, PurePath, Disk]:
+    """What `place` is called, its root, and what reads and writes there: a path, or a URL; raises `StateError`."""
     path = local_path(place)
-    if path is not None:
-        return path
-    raise StateError(
-        Diagnostic(
-            "E608",
-            f"a store cannot be kept at `{place}`",
-            hint="Stores are directories of a local file system, where renaming and syncing mean what they say.",
-        )
-    )
-
-
-class _Handle:
-    """An open file that closes itself: an interrupt on the way leaves no lock that nobody knows of."""
-
-    def __init__(self, path: Path) -> None:
-        self._handle: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-
-    def fileno(self) -> int:
-        assert self._handle is not None, "the file is open"
-        return self._handle
-
-    def close(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            os.close(handle)
-
-    __del__ = close
+    # The process may go elsewhere, and the store does not.
+    return (str(path), path.absolute(), Disk()) if path is not None else remote_disk(str(place))
 
 
 class Store:
@@ -91,7 +52,7 @@ class Store:
     Parameters
     ----------
     place
-        The directory. It need not be there yet.
+        The directory, or a URL. It need not be there yet.
     disk
         What writes; tests replace it.
     limits
@@ -100,29 +61,68 @@ class Store:
 
     def __init__(self, place: object, disk: Disk | None = None, limits: Limits = DEFAULTS) -> None:
         self.limits = limits
-        given = store_path(place)
-        self.name = str(given)  # as messages say it
-        self.path = given.absolute()  # the process may go elsewhere, and the store does not
-        self.disk = disk or Disk()
-        self._lock: _Handle | None = None
+        self.name, self.path, own = located(place)  # the name is what messages say
+        self.disk = disk or own
+        self._lock: WriterLock | None = None
         # Taken for a commit's last step, and to give the lock back: the writer is still the writer when it commits.
         self._last_step = threading.RLock()
         self._broken = False
         self._drafted = -1  # the newest epoch that this writer began to write
 
-    def shown(self, file: str | Path) -> str:
+    def again(self) -> Store:
+        """Another object for the same store, which is no writer."""
+        return Store(self.place, self.disk, self.limits)
+
+    @property
+    def place(self) -> str:
+        """Where the store is, wherever this process goes."""
+        return self.name if self.disk.is_shared else str(self.path)
+
+    @property
+    def identity(self) -> str:
+        """The same text for the same store, by whatever links it is named."""
+        return self.name if self.disk.is_shared else str(Path(self.path).resolve())
+
+    def shown(self, file: str | PurePath) -> str:
         """A file of the store as messages say it."""
-        return str(Path(self.name) / (self.path / file).relative_to(self.path))
+        inside = (self.path / file).relative_to(self.path)
+        return f"{self.name}/{inside}" if self.disk.is_shared else str(Path(self.name) / inside)
 
     # ------------------------------------------------------------------------------------------------ reading
 
     def epochs(self) -> list[int]:
         """The epochs that can be read, in order."""
         try:
-            names = _names(self.path / "epochs")
+            names = self.disk.names(self.path / "epochs")
+            found = sorted(int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name)))
+            return [*found, *self._unlisted(found)] if self.disk.is_shared else found
         except NotADirectoryError:
             return []
-        return sorted(int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name)))
+        except OSError as error:
+            raise unreadable(self.name, error) from None
+
+    def _unlisted(self, listed: list[int]) -> Iterator[int]:
+        """Epochs that are there and were not in a list, which may be older than what it lists."""
+        noted = self._noted()
+        epoch = noted if noted > max(listed, default=-1) else max(listed, default=-1) + 1
+        while self.disk.exists(self.manifest_path(epoch)):
+            yield epoch
+            epoch += 1
+
+    def _noted(self) -> int:
+        """The epoch that `HEAD` names, -1 if there is none that can be read."""
+        try:
+            match = _HEAD.fullmatch(self.disk.read(self.path / "HEAD"))
+        except FileNotFoundError:
+            return -1
+        except OSError as error:
+            raise unreadable(self.shown("HEAD"), error) from None
+        return int(match[1]) if match else -1
+
+    def is_beyond(self, epoch: int) -> bool:
+        """Whether a later epoch was committed, as far as a list and `HEAD` say."""
+        names = self.disk.names(self.path / "epochs")
+        return self._noted() > epoch or any(int(m[1]) > epoch for name in names if (m := _MANIFEST.fullmatch(name)))
 
     @property
     def exists(self) -> bool:
@@ -137,7 +137,7 @@ class Store:
     def require(self) -> None:
         """Raise unless there is a store."""
         if not self.exists:
-            what = "has no store in it" if self.path.is_dir() else "is not there"
+            what = "has no store in it" if self.disk.is_folder(self.path) else "is not there"
             hint = "Make one with `sempre init STORE PROGRAM.dl`."
             raise StateError(Diagnostic("E601", f"`{self.name}` {what}", hint=hint))
 
@@ -149,12 +149,14 @@ class Store:
         if int(match[1]) != FORMAT:
             raise unknown_format(self.shown(path), match[1].decode())
 
-    def _bytes(self, path: Path) -> bytes:
+    def _bytes(self, path: PurePath) -> Any:
         try:
-            return path.read_bytes()
+            return self.disk.read(path)
         except FileNotFoundError:
             raise damaged(self.shown(path), "it is missing") from None
         except OSError as error:
+            if self.disk.is_shared:  # a request that failed says nothing of the file
+                raise unreadable(self.shown(path), error) from None
             raise damaged(self.shown(path), (error.strerror or str(error)).lower()) from None
 
     def manifest(self, epoch: int | None = None) -> Manifest:
@@ -163,9 +165,9 @@ class Store:
         if epoch is None:
             self._check_newest(epochs[-1])
         wanted = epochs[-1] if epoch is None else epoch
-        path = self._manifest_path(wanted)
+        path = self.manifest_path(wanted)
         # One that is gone since we looked was vacuumed, unless it is the last that there is.
-        epochs = epochs if wanted not in epochs or path.exists() else self.epochs() or epochs
+        epochs = epochs if wanted not in epochs or self.disk.exists(path) else self.epochs() or epochs
         if wanted not in epochs:
             kept = f"{epochs[0]} to {epochs[-1]}" if len(epochs) > 1 else f"only {epochs[0]}"
             raise StateError(Diagnostic("E607", f"`{self.name}` does not have epoch {wanted}", hint=f"It has {kept}."))
@@ -192,13 +194,12 @@ class Store:
 
     def _check_newest(self, newest: int) -> None:
         """Raise if an epoch was committed that is not there any more; `HEAD` says how far the writer had come."""
-        path = self.path / "HEAD"
-        match = _HEAD.fullmatch(self._bytes(path)) if path.exists() else None
-        if match is None or int(match[1]) <= max([newest, *self.epochs()]):
+        noted = self._noted()
+        if noted < 0 or noted <= max([newest, *self.epochs()]):
             return
-        missing = self.shown(self._manifest_path(int(match[1])))
+        missing = self.shown(self.manifest_path(noted))
         lost = f"go on from epoch {newest} and lose what came after it" if newest >= 0 else "begin again and lose all"
-        hint = f"Restore the file from a backup. To {lost}, delete `{self.shown(path)}`."
+        hint = f"Restore the file from a backup. To {lost}, delete `{self.shown('HEAD')}`."
         raise StateError(Diagnostic("E602", f"`{missing}` is damaged: it is missing", hint=hint))
 
     def read(self, file: StoredFile) -> Any:
@@ -216,26 +217,26 @@ class Store:
     def check_size(self, file: StoredFile) -> None:
         """Raise if a file is not as long as it must be; `FileNotFoundError` if it is not there."""
         path = self.path / file.path
-        size = path.stat().st_size
+        size = self.disk.size(path)
         if size != file.bytes:
             raise damaged(self.shown(path), f"it has {size:,} bytes and should have {file.bytes:,}")
 
     def check_content(self, file: StoredFile) -> None:
         """Raise if a file does not hold what it must."""
         path = self.path / file.path
-        if checksum_of(path) != file.checksum:
+        if self.disk.digest(path) != file.checksum:
             raise damaged(self.shown(path), "its checksum does not match")
 
     def check_there(self, file: StoredFile) -> None:
         """Raise if a file is missing."""
         path = self.path / file.path
-        if not path.exists():
+        if not self.disk.exists(path):
             raise damaged(self.shown(path), "it is missing")
 
     def program_text(self, manifest: Manifest) -> str:
         return str(self.read(manifest.program), "utf-8")
 
-    def _manifest_path(self, epoch: int) -> Path:
+    def manifest_path(self, epoch: int) -> PurePath:
         return self.path / "epochs" / f"{epoch:010d}.manifest"
 
     # ---------------------------------------------------------------------------------------------- the writer
@@ -250,30 +251,20 @@ class Store:
         self._check_sound()
         if self._lock is not None:
             return
+        disk = self.disk
         with self._failures(self.path):
-            if self.path.is_dir() and not self.epochs():
+            if disk.is_folder(self.path) and not self.epochs():
                 self._check_empty()
             for folder in (self.path, *(self.path / name for name in FOLDERS)):
-                if not folder.is_dir():
-                    self.disk.make_folder(folder)
+                if not disk.is_folder(folder):
+                    disk.make_folder(folder)
             self._check_folders()
-            handle = _Handle(self.path / "lock")
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            refused = self._is_written(handle)
-            handle.close()
-            raise refused from None
-        if not self._is_named(handle):  # somebody removed it in between
-            handle.close()
-            self.lock()
-            return
-        self._lock = handle
+            try:
+                self._lock = disk.lock(self.path / "lock")
+            except AlreadyWritten as other:
+                raise self._is_written(other.holder) from None
         _writers.add(self)
         try:
-            with self._failures(self.path / "lock"):
-                os.ftruncate(handle.fileno(), 0)
-                os.pwrite(handle.fileno(), str(os.getpid()).encode(), 0)
             self._recover()
         except BaseException:
             self.unlock()
@@ -294,20 +285,12 @@ class Store:
         if self._lock is None:
             hint = "Nothing was committed: open the store again, and apply the changes there."
             raise StateError(Diagnostic("E603", f"`{self.name}` was closed before the epoch was committed", hint=hint))
-        if not self._is_named(self._lock):
+        if not self._lock.is_current():
             self.broken()
             hint = "The file `lock` keeps a second writer out: leave it in its place, and open the store again."
             raise StateError(Diagnostic("E603", f"`{self.name}` is no longer locked: `lock` was removed", hint=hint))
 
-    def _is_named(self, handle: _Handle) -> bool:
-        """Whether the file that is locked is the one that others would lock."""
-        try:
-            return os.path.samestat(os.fstat(handle.fileno()), (self.path / "lock").stat())
-        except FileNotFoundError:
-            return False
-
-    def _is_written(self, handle: _Handle) -> StateError:
-        holder = os.pread(handle.fileno(), 32, 0).decode("ascii", "replace").strip()
+    def _is_written(self, holder: str) -> StateError:
         who = f"process {holder}" if holder.isdigit() else "another process"
         if holder == str(os.getpid()):
             who = f"another database of this process ({holder})"
@@ -318,20 +301,21 @@ class Store:
         """Stop being the writer."""
         with self._last_step:
             if self._lock is not None:
-                fcntl.flock(self._lock, fcntl.LOCK_UN)  # also for whoever has a copy of the handle
-                self.let_go()
+                lock, self._lock = self._lock, None  # first: after an interrupt this is called again
+                _writers.discard(self)
+                lock.release()
 
     def let_go(self) -> None:
-        """Close the handle; the lock stays while another process has a copy of it."""
-        handle, self._lock = self._lock, None  # first: after an interrupt this is called again
-        if handle is not None:
-            handle.close()
+        """Forget the lock, which stays while another process has a copy of it."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()
             _writers.discard(self)
 
     def _check_folders(self) -> None:
         """Refuse to clear up in folders that are elsewhere."""
         for name in FOLDERS:
-            if (self.path / name).is_symlink():
+            if self.disk.is_link(self.path / name):
                 hint = "Put the folder itself there; the store as a whole may be behind a link."
                 raise StateError(Diagnostic("E602", f"`{self.shown(name)}` is damaged: it is a link", hint=hint))
 
@@ -344,33 +328,34 @@ class Store:
             else:
                 self.disk.write(self.path / "FORMAT", f"sempre store {FORMAT}\n".encode())
                 self.disk.sync_folder(self.path)
-                self.disk.sync_folder(self.path.absolute().parent)
+                self.disk.sync_folder(self.path.parent)
             current = epochs[-1] if epochs else -1
-            for path in self._leftovers(current):
+            # Where others may write at the same time, what looks left behind may be what they are writing.
+            for path in () if self.disk.is_shared else self._leftovers(current):
                 logger.info("removing %s, which a writer left behind", path, extra={"store": str(self.path)})
                 self.disk.remove(path)
 
     def _check_empty(self) -> None:
         """Refuse to make a store among other things, or of one that a later version has begun."""
-        others = sorted(set(_names(self.path)) - {"FORMAT", "HEAD", "PUBLISHED", "lock", *FOLDERS})
+        others = sorted(set(self.disk.names(self.path)) - {"FORMAT", "HEAD", "PUBLISHED", "lock", *FOLDERS})
         if others:
             hint = "Give a directory that is empty or not there yet."
             message = f"`{self.name}` is no store, and has other things in it: `{others[0]}`"
             raise StateError(Diagnostic("E612", message, hint=hint))
         path = self.path / "FORMAT"
-        match = _FORMAT.fullmatch(path.read_bytes()) if path.exists() else None
+        match = _FORMAT.fullmatch(self.disk.read(path)) if self.disk.exists(path) else None
         if match and int(match[1]) != FORMAT:
             raise unknown_format(self.shown(path), match[1].decode())
 
-    def _leftovers(self, current: int) -> Iterator[Path]:
+    def _leftovers(self, current: int) -> Iterator[PurePath]:
         for folder in FOLDERS:
-            for name in _names(self.path / folder):
+            for name in self.disk.names(self.path / folder):
                 match = _NUMBERED.fullmatch(name)
                 if _TEMPORARY.fullmatch(name) or (match and int(match[1]) > current):
-                    yield from _whole(self.path / folder / name)
+                    yield from self._whole(self.path / folder / name)
 
     @contextmanager
-    def _failures(self, path: Path) -> Iterator[None]:
+    def _failures(self, path: PurePath) -> Iterator[None]:
         """Turn what the file system says into an error of ours."""
         try:
             yield
@@ -405,10 +390,10 @@ class Store:
             begun = True
             try:
                 with self._failures(self.path):
-                    temporary = draft.manifest(done)
+                    draft.stage(done)
                     with self._last_step:
                         self.check_lock()
-                        draft.publish(temporary, done.epoch)
+                        draft.publish(done.epoch)
                         committed(done)
                         self._note_newest(done.epoch)
             except BaseException:
@@ -424,10 +409,17 @@ class Store:
                     pieces = (*pieces, Piece(piece.first, manifest.epoch, files))
                 draft.sync()
             unsplit(partial(publish, replace(manifest, program=stored, pieces=pieces)))
-        except BaseException:
+        except BaseException as error:
             if not begun:  # an interrupt may come after the files and before the manifest
                 draft.give_up()
+            if isinstance(error, StateError) and self.disk.is_shared and self.is_beyond(manifest.epoch - 1):
+                raise self.superseded(manifest.epoch) from None
             raise
+
+    def superseded(self, epoch: int) -> StateError:
+        """The error for an epoch that another writer has committed first."""
+        hint = "Nothing was committed: open the store again, and apply the changes there."
+        return StateError(Diagnostic("E609", f"another writer has committed epoch {epoch} of `{self.name}`", hint=hint))
 
     def _note_newest(self, epoch: int) -> None:
         """Write down how far the store has come; for those who look for what is missing, so not synced."""
@@ -444,7 +436,7 @@ class Store:
     def published(self) -> tuple[int, str] | None:
         """The last epoch that was published, and the folder; None if that is not known."""
         try:
-            match = _PUBLISHED.fullmatch((self.path / "PUBLISHED").read_text("utf-8"))
+            match = _PUBLISHED.fullmatch(str(self.disk.read(self.path / "PUBLISHED"), "utf-8"))
             return (int(match[1]), json.loads(match[2])) if match else None
         except (OSError, ValueError):
             return None
@@ -461,30 +453,40 @@ class Store:
     def drop_epoch(self, epoch: int) -> None:
         """Forget an epoch; its files stay."""
         with self._failures(self.path):
-            self.disk.remove(self._manifest_path(epoch))
+            self.disk.remove(self.manifest_path(epoch))
 
-    def drop_files(self, named: set[str]) -> None:
-        """Remove the files that nothing names."""
+    def drop_files(self, named: set[str], current: int) -> None:
+        """Remove the files that nothing names, and nothing can name any more: those of epochs that are committed."""
         with self._failures(self.path):
             self.disk.sync_folder(self.path / "epochs")
             # A table is a folder of files.
             named = {"/".join(name.split("/")[:2]) for name in named}
             for folder in ("programs", "log", "segments", "tables"):
-                for name in _names(self.path / folder):
-                    if f"{folder}/{name}" not in named:
-                        for path in _whole(self.path / folder / name):
+                for name in self.disk.names(self.path / folder):
+                    match = _NUMBERED.fullmatch(name)
+                    is_due = not self.disk.is_shared or (match is not None and int(match[1]) <= current)
+                    if is_due and f"{folder}/{name}" not in named:
+                        for path in self._whole(self.path / folder / name):
                             self.disk.remove(path)
+
+    def _whole(self, path: PurePath) -> Iterator[PurePath]:
+        """Everything to remove so that a path is gone, in that order."""
+        if self.disk.is_folder(path) and not self.disk.is_link(path):
+            yield from (path / name for name in self.disk.names(path))
+        yield path
 
     def next_number(self, epoch: int) -> int:
         """The first number that no file of an epoch has: files of a manifest that is replaced keep their names.
 
         An epoch that is new has none, since taking the lock removed what others left; so an epoch costs no listing of
-        the files of all epochs.
+        the files of all epochs. Where others may write at the same time, numbers are drawn: no two have the same.
         """
+        if self.disk.is_shared:
+            return secrets.randbelow(1 << 60)
         begun, self._drafted = self._drafted >= epoch, max(self._drafted, epoch)
-        if not begun and not self._manifest_path(epoch).exists():
+        if not begun and not self.disk.exists(self.manifest_path(epoch)):
             return 0
-        taken = [name for folder in ("log", "segments", "tables") for name in _names(self.path / folder)]
+        taken = [name for folder in ("log", "segments", "tables") for name in self.disk.names(self.path / folder)]
         return max((int(name.split(".")[1]) for name in taken if name.startswith(f"{epoch:010d}.")), default=-1) + 1
 
     def broken(self) -> None:
@@ -492,15 +494,6 @@ class Store:
         self._broken = True
         self.unlock()
 
-
-def _whole(path: Path) -> Iterator[Path]:
-    """Everything to remove so that a path is gone, in that order."""
-    if path.is_dir() and not path.is_symlink():
-        yield from path.iterdir()
-    yield path
-
-
-_drafts = itertools.count()
 
 # Those that are writers in this process. A process that is forked has a copy of each, and must not hold their locks.
 _writers: weakref.WeakSet[Store] = weakref.WeakSet()
@@ -512,100 +505,3 @@ def _let_go() -> None:
 
 
 os.register_at_fork(after_in_child=_let_go)
-
-
-class EpochDraft:
-    """The files of an epoch that is being committed."""
-
-    def __init__(self, store: Store, epoch: int) -> None:
-        self._store = store
-        self._epoch = epoch
-        self._written: list[Path] = []
-        self._folders: set[Path] = set()
-        self._number = store.next_number(epoch)
-
-    def files(self, contents: Mapping[str, Content]) -> tuple[StoredFile, ...]:
-        """Write sets; those that are small together, the others one by one."""
-        limits = self._store.limits
-        small = {name: content for name, content in contents.items() if len(content) and is_shared(content, limits)}
-        large = {name: content for name, content in contents.items() if not is_shared(content, limits)}
-        files = []
-        if small:
-            holds = {name: len(content) for name, content in small.items()}
-            files.append(self._write(f"log/{self._name()}.parquet", log(small, limits), holds))
-        for name, content in large.items():
-            slug = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
-            data = segment(content, limits)
-            files.append(self._write(f"segments/{self._name()}.{slug}.parquet", data, {name: len(content)}))
-        return tuple(files)
-
-    def table(self, source: Path, rows: int) -> tuple[str, StoredTable]:
-        """Take over a folder of Parquet files that is written; returns its name in the store."""
-        disk, name = self._store.disk, f"tables/{self._name()}"
-        folder = self._store.path / name
-        self._written.append(folder)
-        disk.make_folder(folder)
-        files = []
-        for file in sorted(source.glob("[!_.]*.parquet")):
-            path = folder / file.name
-            self._written.append(path)
-            disk.link(file, path)
-            files.append(StoredFile(f"{name}/{file.name}", path.stat().st_size, checksum_of(path)))
-        if not files:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
-        disk.sync_folder(folder)
-        self._folders.add(folder.parent)
-        return name, StoredTable(rows, tuple(files))
-
-    def program(self, text: str) -> StoredFile:
-        name = f"{self._epoch:010d}"
-        if (self._store.path / "programs" / f"{name}.dl").exists():  # left behind, or of the epoch that is replaced
-            name = self._name()
-        return self._write(f"programs/{name}.dl", text.encode("utf-8"), {})
-
-    def _name(self) -> str:
-        number, self._number = self._number, self._number + 1
-        return f"{self._epoch:010d}.{number}"
-
-    def _write(self, name: str, data: Any, holds: Mapping[str, int]) -> StoredFile:
-        path = self._store.path / name
-        self._written.append(path)
-        self._folders.add(path.parent)
-        self._store.disk.write(path, data, fresh=True)
-        return StoredFile(name, len(memoryview(data)), checksum(data), holds)
-
-    def sync(self) -> None:
-        """Make the names of what was written last."""
-        for folder in sorted(self._folders):
-            self._store.disk.sync_folder(folder)
-
-    def manifest(self, manifest: Manifest) -> Path:
-        """Write the manifest under a name that only this draft has."""
-        folder = self._store.path / "epochs"
-        temporary = folder / f".{manifest.epoch:010d}.{os.getpid()}.{next(_drafts)}.tmp"
-        self._written.append(temporary)
-        self._store.disk.write(temporary, to_bytes(manifest), fresh=True)
-        return temporary
-
-    def publish(self, temporary: Path, epoch: int) -> None:
-        """The commit itself."""
-        disk, path = self._store.disk, self._store._manifest_path(epoch)
-        replaces = path.exists()
-        disk.rename(temporary, path)
-        self._written.remove(temporary)
-        if replaces:
-            # Old and new are the same state; whichever a crash leaves, what it names is there.
-            self._written.clear()
-        else:
-            self._written.append(path)
-        disk.sync_folder(path.parent)
-
-    def give_up(self) -> None:
-        """Remove what was written, the manifest first; but only the writer may: another has cleared up already."""
-        if not self._store.is_locked:
-            return
-        try:
-            for path in reversed(self._written):
-                self._store.disk.remove(path)
-        except OSError:
-            self._store.broken()

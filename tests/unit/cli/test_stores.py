@@ -84,7 +84,7 @@ def test_init_without_facts_takes_what_is_here(folder: Path, capsys: pytest.Capt
             1,
             "error[E612]: `facts` is no store, and has other things in it: `edge.facts`",
         ),
-        (["init", "s3://b/s", "p.dl"], 1, "error[E608]: a store cannot be kept at `s3://b/s`"),
+        (["init", "viewfs://b/s", "p.dl"], 1, "error[E608]: a store cannot be kept at `viewfs://b/s`"),
         (["apply", "t", "c.txt"], 1, "error[E601]: `t` is not there"),
         (["apply", "facts", "c.txt"], 1, "error[E601]: `facts` has no store in it"),
         (["apply", "s", "none.txt"], 1, "error[E501]: file `none.txt` does not exist"),

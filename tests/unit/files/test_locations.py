@@ -11,7 +11,7 @@ import pytest
 
 import sempre
 from sempre.cli import main
-from sempre.diagnostics import BackendError, DataError, StateError
+from sempre.diagnostics import DataError, StateError
 from sempre.files.locations import is_url, local_path, path_inside
 
 ELSEWHERE = ("s3://b/x", "s3:/b/x", "dbfs:/mnt/x", "abfss://c@a.dfs.core.windows.net/x", "hdfs:///x", "file://host/x")
@@ -45,7 +45,7 @@ def test_places_here(place: str, path: str) -> None:
     assert local_path(place) == Path(path)
 
 
-@pytest.mark.parametrize("place", ["dbfs:/mnt/x", "s3:/b/x", "s3://b/x"])
+@pytest.mark.parametrize("place", ["dbfs:/mnt/x", "viewfs:/b/x", "viewfs://b/x"])
 def test_nothing_is_made_here_for_a_place_elsewhere(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,5 +93,13 @@ def test_scratch_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.Monk
     finally:
         os.umask(old)
     monkeypatch.setenv(scratch.SCRATCH_VARIABLE, "dbfs:/tmp/x")
+    assert not scratch.Scratch(None).is_here, "it is reached through Spark"  # type: ignore[arg-type]
+
+
+def test_scratch_that_executors_do_not_share(tmp_path: Path) -> None:
+    from sempre.diagnostics import BackendError
+    from sempre.spark.cluster.shelves import FolderShelf
+
+    shelf = FolderShelf(tmp_path, 0o700, "Share it.")
     with pytest.raises(BackendError, match="E707"):
-        scratch.Scratch(None)  # type: ignore[arg-type]
+        shelf.rows_at(shelf.fresh("t0"))

@@ -63,7 +63,8 @@ def test_an_unknown_operation() -> None:
     reader.columns = Columns("edge", operation="op")
     assert said(DataError, lambda: reader.check_operations(["insert", "upsert", "-", "merge"])) == (
         "error[E517]: column `op` of the stream has `merge`, `upsert`\n"
-        "hint: Use one of: insert, +, update_postimage, delete, -, update_preimage."
+        "hint: Use one of: insert, +, update_postimage, c, r, delete, -, update_preimage, d."
+        " An update is the row that was there, deleted, and the row that is, inserted."
     )
 
 

@@ -7,7 +7,7 @@ import os
 import resource
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -80,7 +80,7 @@ class Crammed(Disk):
     def __init__(self, writes: int) -> None:
         self.writes = writes
 
-    def write_some(self, handle: int, path: Path, data: memoryview) -> int:
+    def write_some(self, handle: int, path: PurePath, data: memoryview) -> int:
         self.writes -= 1
         if self.writes < 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

@@ -268,10 +268,14 @@ def test_a_store_is_made_only_where_nothing_else_is(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["mine.txt"]  # noqa: PTH208
 
 
-@pytest.mark.parametrize("place", ["s3://bucket/store", "hdfs://host/store"])
-def test_places_that_are_not_supported(place: str) -> None:
-    with pytest.raises(sempre.StateError, match="cannot be kept at"):
+@pytest.mark.parametrize(
+    ("place", "hint"),
+    [("viewfs://lake/store", "Known are directories, and s3://"), ("gs://bucket/store", "pip install 'gcsfs'")],
+)
+def test_places_that_are_not_supported(place: str, hint: str) -> None:
+    with pytest.raises(sempre.StateError, match="cannot be kept at") as raised:
         sempre.Database(PROGRAM, store=place)
+    assert hint in str(raised.value)
 
 
 def test_a_file_url(tmp_path: Path) -> None:

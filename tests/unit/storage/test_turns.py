@@ -5,7 +5,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -64,12 +64,12 @@ class Interrupted(Disk):
 
     at: str | None = None
 
-    def rename(self, old: Path, new: Path) -> None:
+    def rename(self, old: PurePath, new: PurePath) -> None:
         super().rename(old, new)
         if self.at == "renamed":
             signal.raise_signal(signal.SIGINT)
 
-    def step(self, what: str, path: Path) -> None:
+    def step(self, what: str, path: PurePath) -> None:
         if what == self.at:
             self.at = None
             signal.raise_signal(signal.SIGINT)
@@ -143,7 +143,7 @@ class Paused(Disk):
         self.armed = False
         self.paused, self.go = threading.Event(), threading.Event()
 
-    def step(self, what: str, path: Path) -> None:
+    def step(self, what: str, path: PurePath) -> None:
         if self.armed and what == "create" and path.name.endswith(".tmp"):
             self.armed = False
             self.paused.set()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from sempre.diagnostics import DataError, Diagnostic
 from sempre.files.directive_options import Endpoint
 from sempre.files.sources.lake import need, table_location, told
 
@@ -49,21 +52,52 @@ class DeltaTarget:
         if not removed.num_rows:
             self.append(added, publisher, epoch)
             return True
-        names = added.column_names
-        sides = [
-            table.append_column(SIDE, pa.repeat(pa.scalar(number, pa.int32()), table.num_rows))
-            for number, table in enumerate((removed, added))
-        ]
-        same = " AND ".join(f'target."{name}" = source."{name}"' for name in names)
         with told(self._place, "write"):
-            merge = self._table().merge(
-                pa.concat_tables(sides),
-                same,
-                source_alias="source",
-                target_alias="target",
-                commit_properties=self._marked(publisher, epoch),
-            )
-            merge = merge.when_matched_delete(f"source.{SIDE} = 0")
-            values = {f'"{name}"': f'source."{name}"' for name in names}
-            merge.when_not_matched_insert(values, f"source.{SIDE} = 1").execute()
+            _merged(self._table(), added, removed, added.column_names, self._marked(publisher, epoch))
         return True
+
+
+def merge_keyed(place: str | Path, added: pa.Table, removed: pa.Table, keys: Sequence[str] | None) -> None:
+    """Merge changes into a table, in one commit: rows of it are named by `keys`, by default by all columns."""
+    delta = need("deltalake", "delta", lambda: __import__("deltalake"))
+    with told(str(place), "write"):  # the format has no unsigned numbers
+        schema = pa.schema([_signed(field) for field in added.schema])
+        added, removed = added.cast(schema), removed.cast(schema)
+    names = list(keys or added.column_names)
+    unknown = [name for name in names if name not in added.column_names]
+    if unknown:
+        message = f"`{unknown[0]}` is no column of the relation: it has {', '.join(added.column_names)}"
+        raise DataError(Diagnostic("E502", message))
+    twice = added.group_by(names).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
+    if twice.num_rows:
+        shown = ", ".join(f"{name}={twice.column(name)[0].as_py()!r}" for name in names)
+        hint = "Name more columns in keys=, so that a key is that of one row."
+        raise DataError(Diagnostic("E512", f"several rows were added with the key {shown}", hint=hint))
+    # A row with the key of one that was added is replaced, not removed.
+    gone = removed.join(added.select(names), names, join_type="left anti").select(added.column_names).cast(added.schema)
+    if not (added.num_rows or gone.num_rows):
+        return
+    with told(str(place), "write"):
+        _merged(delta.DeltaTable(str(place)), added, gone, names, None)
+
+
+def _signed(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, pa.int64() if field.type == pa.uint64() else field.type)
+
+
+def _merged(table: Any, added: pa.Table, removed: pa.Table, keys: Sequence[str], properties: Any) -> None:
+    """Add, replace and remove rows of a table, in one commit."""
+    columns = added.column_names
+    sides = [
+        rows.append_column(SIDE, pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows))
+        for number, rows in enumerate((removed, added))
+    ]
+    same = " AND ".join(f'target."{name}" = source."{name}"' for name in keys)
+    merge = table.merge(
+        pa.concat_tables(sides), same, source_alias="source", target_alias="target", commit_properties=properties
+    )
+    values = {f'"{name}"': f'source."{name}"' for name in columns}
+    merge = merge.when_matched_delete(f"source.{SIDE} = 0")
+    if len(keys) < len(columns):
+        merge = merge.when_matched_update(values, f"source.{SIDE} = 1")
+    merge.when_not_matched_insert(values, f"source.{SIDE} = 1").execute()

@@ -2,6 +2,7 @@
 
 column_types.py    what a column of a relation is in a DataFrame, and in Arrow
 scratch.py         `Scratch`: what rounds found, as Parquet that goes when nobody holds it
+shelves.py         where that is: a folder, or a URL that only Spark reaches
 tables.py          `Table`, `Version`, `FrameTally`: rows that are a recipe until somebody settles them
 compute.py         what expressions cannot say, by the kernel inside tasks
 plans.py           a plan -> a DataFrame of its bindings

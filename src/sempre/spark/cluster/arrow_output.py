@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,7 +58,10 @@ def _batches(rows: Table) -> Iterator[pa.RecordBatch]:
     if rows.here is not None:
         yield from rows.here.select(rows.names).to_batches()
         return
-    for file in sorted(rows.path.glob("*.parquet")):
+    if not rows.store.scratch.is_here:
+        yield from rows.arrow().select(rows.names).to_batches()
+        return
+    for file in sorted(Path(rows.path).glob("*.parquet")):
         yield from pq.ParquetFile(file).iter_batches(columns=rows.names)
 
 

@@ -6,7 +6,7 @@ Reference: [Hu22] section 6.5. Differs: nothing is kept between epochs; a pass o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,14 +22,17 @@ from sempre.spark.cluster.scratch import Scratch
 from sempre.spark.cluster.task_fixpoints import ShareFiles, finish
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 FIRST, LAST, PART = "first", "last", "part"
 
 
-def neighbors(scratch: Scratch, order: Neighbors, rows: DataFrame, kinds: Kinds) -> tuple[Path, int]:
+def neighbors(scratch: Scratch, order: Neighbors, rows: DataFrame, kinds: Kinds) -> tuple[PurePath, int]:
     """The neighbors of all rows of `order.source`, written; returns where they are and how many."""
     columns = (*order.groups, order.column)
+    if not scratch.is_here:
+        written = scratch.write(lambda: _following(_keyed(rows, order, columns), order))
+        return written.path, written.num_rows
     with scratch.folders_for_tasks([order.relation]) as targets:
         (target,) = targets.values()
         ranged = Ranges(tuple(kinds[column] for column in columns), str(target))
@@ -50,17 +53,37 @@ def joined(reported: pa.Table, ranged: Ranges) -> int:
 
 def _sorted(rows: DataFrame, order: Neighbors, columns: tuple[int, ...]) -> DataFrame:
     """Groups and values in ranges, each sorted; a NaN is nobody's neighbor."""
+    chosen = _keyed(rows, order, columns)
+    groups, value = _sorting(chosen, order)
+    return chosen.repartitionByRange(*groups, *value).sortWithinPartitions(*groups, *value)
+
+
+def _keyed(rows: DataFrame, order: Neighbors, columns: tuple[int, ...]) -> DataFrame:
+    """The groups and the value of every row that can have a neighbor."""
     from pyspark.sql import functions as fn
 
     chosen = rows.select(*(fn.col(f"c{column}").alias(f"k{at}") for at, column in enumerate(columns)))
-    keys = [fn.col(name) for name in chosen.columns]
-    value = keys[-1]
-    if order.kind is Kind.FLOAT:
-        chosen = chosen.filter(~fn.isnan(value))
-    if order.kind is Kind.UNSIGNED:
-        # The bits of large unsigned numbers are those of negative ones.
-        keys = [*keys[:-1], value < 0, value]
-    return chosen.repartitionByRange(*keys).sortWithinPartitions(*keys)
+    return chosen.filter(~fn.isnan(chosen.columns[-1])) if order.kind is Kind.FLOAT else chosen
+
+
+def _sorting(chosen: DataFrame, order: Neighbors) -> tuple[list[Column], list[Column]]:
+    """The groups, and what values are sorted by: the bits of large unsigned numbers are those of negative ones."""
+    from pyspark.sql import functions as fn
+
+    *groups, value = (fn.col(name) for name in chosen.columns)
+    return groups, [value < 0, value] if order.kind is Kind.UNSIGNED else [value]
+
+
+def _following(chosen: DataFrame, order: Neighbors) -> DataFrame:
+    """The same by Spark alone, where tasks of ours cannot write: a group is sorted by one task."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as fn
+
+    groups, value = _sorting(chosen, order)
+    *_, last = chosen.columns
+    following = fn.lead(last).over(Window.partitionBy(*groups).orderBy(*value)).alias("following")
+    pairs = chosen.distinct().select(*chosen.columns, following).filter(fn.col("following").isNotNull())
+    return pairs.toDF(*(f"c{at}" for at in range(len(chosen.columns) + 1)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,24 +10,21 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-import shutil
 import tempfile
-import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sempre.data import dataclass
-from sempre.diagnostics import BackendError, Diagnostic
 from sempre.files.locations import local_path
 from sempre.limits import DEFAULTS, Limits
 from sempre.spark.cluster.column_types import Kinds, schema_of
 from sempre.spark.cluster.pages import SketchBudget
+from sempre.spark.cluster.shelves import FolderShelf, SparkShelf
 from sempre.spark.failures import job_errors
 from sempre.spark.jobs import Jobs
 from sempre.spark.ship import ensure
@@ -36,17 +33,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-# Names the folder for what rounds find: one that the driver and all executors see.
+# Names the place for what rounds find: a folder that the driver and all executors see, or a URL that Spark knows.
 SCRATCH_VARIABLE = "SEMPRE_SCRATCH"
-# A sample is taken from about so many files.
-SAMPLE_FILES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenRows:
     """Rows in a folder of Parquet files."""
 
-    path: Path
+    path: PurePath
     num_rows: int
 
 
@@ -62,23 +57,39 @@ class Scratch:
         self.jobs = Jobs(spark)
         self.sketches = SketchBudget(limits.sketch_bytes)
         self._numbers = itertools.count()
-        self._left: list[Path] = []
         chosen = os.environ.get(SCRATCH_VARIABLE)
-        # Facts are nobody else's business where everybody may look. In a folder that somebody chose, tasks of another
-        # user may have to write: who may do so is for that folder to say, and for the umask.
-        self._mode = 0o777 if chosen else 0o700
-        self.folder = _parent(chosen or tempfile.gettempdir()) / f"sempre-{uuid.uuid4().hex}"
+        self.shelf = _shelf(spark, chosen)
+        self._landings: list[tempfile.TemporaryDirectory[str]] = []
         # Also when nobody closes the database: at the latest when this process ends.
-        self._removal = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._removal = weakref.finalize(self, self.shelf.close)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process, and tasks, can open the files."""
+        return self.shelf.is_here
+
+    @property
+    def folder(self) -> Path:
+        """The folder, where there is one."""
+        assert isinstance(self.shelf, FolderShelf), "a URL is no folder"
+        return self.shelf.folder
 
     def close(self) -> None:
         """Remove everything."""
+        while self._landings:
+            self._landings.pop().cleanup()
+        if not self.is_here:
+            for number in range(next(self._numbers)):  # also what somebody still holds
+                self.shelf.free(self.shelf.folder / f"t{number}")
+            self._removal()
+            self.jobs.close()
+            return
         self.jobs.close()
         self._removal()
 
     def paths(self) -> list[Path]:
         """What is there now."""
-        return sorted(self.folder.iterdir()) if self.folder.exists() else []
+        return self.shelf.paths()
 
     # ---------------------------------------------------------------------------------------------------- jobs
 
@@ -98,7 +109,7 @@ class Scratch:
     @contextmanager
     def folders_for_tasks(self, names: Iterable[str]) -> Iterator[dict[str, Path]]:
         """New folders that tasks may write to; gone again if something is raised."""
-        paths = {name: self._fresh() for name in names}
+        paths = {name: Path(self._fresh()) for name in names}
         try:
             for path in paths.values():
                 path.mkdir(parents=True)
@@ -138,81 +149,64 @@ class Scratch:
             writer = (
                 make().write.option("compression", "snappy").option("parquet.block.size", str(self.limits.page_bytes))
             )
-            writer.parquet(path.as_uri())
+            writer.parquet(self.shelf.uri(path))
         except BaseException:
             self.discard(path)
             raise
-        return WrittenRows(path, self._written(path))
+        return WrittenRows(path, self.shelf.rows_at(path))
 
-    def discard(self, path: Path) -> None:
-        """Remove what a job left that did not succeed; again later, as tasks of it may not know yet."""
-        shutil.rmtree(path, ignore_errors=True)
-        self._left.append(path)
+    def discard(self, path: PurePath) -> None:
+        """Remove what a job left that did not succeed."""
+        self.shelf.discard(path)
 
-    def _written(self, path: Path) -> int:
-        """How many rows a job wrote, by what is there."""
-        self.check_seen([path / "_SUCCESS"])
-        return sum(pq.read_metadata(file).num_rows for file in path.glob("*.parquet"))
+    def free(self, path: PurePath) -> None:
+        """Nobody needs what is there any more."""
+        self.shelf.free(path)
 
-    def check_seen(self, paths: Iterable[Path]) -> None:
+    def check_seen(self, paths: Iterable[PurePath]) -> None:
         """Raise if something that Spark says it wrote is not here."""
-        for path in paths:
-            if not path.exists():
-                raise BackendError(
-                    Diagnostic(
-                        "E707",
-                        f"what Spark wrote to `{path.parent}` cannot be seen from here",
-                        hint=f"Set {SCRATCH_VARIABLE} to a folder that the driver and all executors share.",
-                    )
-                )
+        self.shelf.check_seen(paths)
 
     def put(self, table: pa.Table) -> WrittenRows:
-        """Writes an Arrow table, without a job."""
+        """Writes an Arrow table; to a folder without a job."""
         path = self._fresh()
-        path.mkdir(parents=True)
-        pq.write_table(table, path / "part-0.parquet", compression="snappy", row_group_size=self.limits.page_rows)
+        self.shelf.put(path, table, self.limits.page_rows)
         return WrittenRows(path, table.num_rows)
 
-    def get(self, path: Path, columns: Sequence[str]) -> pa.Table:
-        """The rows of what was written, without a job."""
-        return pq.read_table(path, columns=list(columns), partitioning=None)
+    def get(self, path: PurePath, columns: Sequence[str]) -> pa.Table:
+        """The rows of what was written; of a folder without a job."""
+        return self.shelf.get(path, columns)
 
-    def sample(self, path: Path, column: str, rows: int) -> pa.ChunkedArray:
-        """About so many values of a column: from all over some of the files, which may be sorted."""
-        files = [pq.ParquetFile(file) for file in sorted(path.glob("*.parquet"))]
-        files = [file for file in files if file.metadata.num_rows]
-        files = files[:: max(1, len(files) // SAMPLE_FILES)]
-        taken = []
-        for file in files:
-            values = file.read_row_group(file.num_row_groups // 2, columns=[column]).column(0)
-            taken += values.take(pa.array(range(0, len(values), max(1, len(values) * len(files) // rows)))).chunks
-        return pa.chunked_array(taken)
+    def sample(self, path: PurePath, column: str, rows: int) -> pa.ChunkedArray:
+        """About so many values of a column."""
+        return self.shelf.sample(path, column, rows)
 
     def local_frame(self, table: pa.Table, kinds: Kinds, weighted: bool) -> DataFrame:
         """A few rows, as one chunk: Spark loses rows of tables that begin with several empty ones."""
         return self.spark.createDataFrame(table.combine_chunks(), schema_of(kinds, weighted))
 
-    def frame(self, paths: Sequence[Path], kinds: Kinds, weighted: bool) -> DataFrame:
+    def frame(self, paths: Sequence[PurePath], kinds: Kinds, weighted: bool) -> DataFrame:
         """What was written at some places."""
-        return self.spark.read.schema(schema_of(kinds, weighted)).parquet(*(path.as_uri() for path in paths))
+        return self.spark.read.schema(schema_of(kinds, weighted)).parquet(*map(self.shelf.uri, paths))
 
-    def _fresh(self) -> Path:
-        while self._left:
-            shutil.rmtree(self._left.pop(), ignore_errors=True)
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        self.folder.mkdir(mode=self._mode, exist_ok=True)
-        return self.folder / f"t{next(self._numbers)}"
+    def landing(self) -> Path:
+        """A new folder of this process, which stays until the database is closed."""
+        if self.is_here:
+            return Path(self._fresh())
+        self._landings.append(tempfile.TemporaryDirectory(prefix="sempre-"))
+        return Path(self._landings[-1].name)
+
+    def _fresh(self) -> PurePath:
+        return self.shelf.fresh(f"t{next(self._numbers)}")
 
 
-def _parent(place: str) -> Path:
-    """The folder that scratch is below; raises `BackendError` if it is not one that this process reaches."""
+def _shelf(spark: SparkSession, chosen: str | None) -> FolderShelf | SparkShelf:
+    """Where rows go that are kept between jobs."""
+    place = chosen or tempfile.gettempdir()
     path = local_path(place)
     if path is None:
-        raise BackendError(
-            Diagnostic(
-                "E707",
-                f"`{place}` is no folder that the driver can see",
-                hint=f"Set {SCRATCH_VARIABLE} to the path under which the driver and all executors have it mounted.",
-            )
-        )
-    return path
+        return SparkShelf(spark, place)
+    # Facts are nobody else's business where everybody may look. In a folder that somebody chose, tasks of another user
+    # may have to write: who may do so is for that folder to say, and for the umask.
+    hint = f"Set {SCRATCH_VARIABLE} to a folder that the driver and all executors share, or to a URL that Spark knows."
+    return FolderShelf(path, 0o777 if chosen else 0o700, hint)

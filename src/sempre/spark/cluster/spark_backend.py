@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
 
 from sempre.analysis.model import CheckedProgram, Relation
 from sempre.data import dataclass
@@ -147,10 +151,24 @@ class SparkBackend:
         kinds = kinds_of(declared, self.program.types)
         return self._store.held(table_of(self.values, columns, size, kinds, declared.arity), kinds, declared.arity)
 
-    def opened(self, relation: str, path: Path, rows: int) -> Table:
+    def landing(self) -> Path | None:
+        """A new folder for the files of a table."""
+        return self.scratch.landing()
+
+    @contextmanager
+    def files_of(self, table: Table) -> Iterator[Path]:
+        """A folder with the files of a table that is settled; a copy of them where this process cannot open them."""
+        if self.scratch.is_here:
+            yield Path(table.path)
+            return
+        with tempfile.TemporaryDirectory(prefix="sempre-") as folder:
+            pq.write_table(table.arrow(), Path(folder) / "part-0.parquet", compression="snappy")
+            yield Path(folder)
+
+    def opened(self, relation: str, path: PurePath, rows: int) -> Table:
         """The rows of a relation in a folder that somebody else keeps."""
         declared = self.program.relations[relation]
-        return self._store.opened(path, rows, kinds_of(declared, self.program.types), declared.arity)
+        return self._store.opened(Path(path), rows, kinds_of(declared, self.program.types), declared.arity)
 
     def assembled(self, relation: str, parts: Sequence[tuple[Table, Sequence[Table]]], rows: int) -> Version:
         """A version of so many rows: disjoint parts, each without what was taken out of it."""
@@ -164,7 +182,7 @@ class SparkBackend:
         empty = self._empty(relation.name)
         return self._store.lazy(empty, lambda: fit.distinct(), (), shared=True, guess=size), size
 
-    def written(self, relation: str, path: Path, size: int) -> Table:
+    def written(self, relation: str, path: PurePath, size: int) -> Table:
         """Rows that tasks of ours wrote: distinct, as plain values."""
         rows = self._empty(relation)
         rows.keep(WrittenRows(path, size))

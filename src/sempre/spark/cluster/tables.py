@@ -12,14 +12,14 @@ out of. A `FrameTally` is a sum of counted rows. Both are merged into one table 
 from __future__ import annotations
 
 import functools
-import shutil
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sempre.analysis.model import CheckedProgram
@@ -90,7 +90,9 @@ class TableContext:
         return made
 
     def opened(self, path: Path, rows: int, kinds: Kinds, arity: int) -> Table:
-        """The table in a folder that somebody else keeps."""
+        """The table in a folder that somebody else keeps; a copy of it where tasks cannot read such folders."""
+        if not self.scratch.is_here:
+            return self.held(pq.read_table(path, columns=names_of(kinds), partitioning=None), kinds, arity)
         table = self._opened.get(path)
         if table is None:
             table = self._opened[path] = Table(self, kinds, arity, False)
@@ -169,7 +171,7 @@ class Table:
         self._guess = guess
         # Once settled, the rows are in a folder, or here if there are few; in both if tasks read them.
         self.here: pa.Table | None = None
-        self._path: Path | None = None
+        self._path: PurePath | None = None
         self._frame: DataFrame | None = None
         self._seen: dict[int, tuple[pa.Array, NDArray[np.int64]]] = {}
         self._pages: Pages | None = None
@@ -199,8 +201,8 @@ class Table:
         return self._size
 
     @property
-    def path(self) -> Path:
-        """A folder with the rows, of which there have to be some; they are settled."""
+    def path(self) -> PurePath:
+        """A place with the rows, of which there have to be some; they are settled."""
         if self._path is None:
             assert self.here is not None
             self._own(self.store.scratch.put(self.here))
@@ -225,9 +227,9 @@ class Table:
     def _own(self, written: WrittenRows) -> None:
         """Have a folder, for as long as this lives."""
         if not written.num_rows:
-            shutil.rmtree(written.path, ignore_errors=True)
+            self.store.scratch.free(written.path)
             return
-        weakref.finalize(self, shutil.rmtree, written.path, ignore_errors=True)
+        weakref.finalize(self, self.store.scratch.shelf.free, written.path)
         self._path = written.path
 
     def frame(self) -> DataFrame:
@@ -271,13 +273,15 @@ class Table:
     def pages(self) -> Pages:
         """The row groups of the folder; the rows are settled, and not here."""
         if self._pages is None:
-            self._pages = Pages(self.path, self.names, self.store.scratch.sketches)
+            self._pages = Pages(Path(self.path), self.names, self.store.scratch.sketches)
         return self._pages
 
     def reading(self, wanted: Mapping[str, Wanted]) -> int:
         """How many rows have to be read to find those with such values; those that are here cost nothing."""
         if self.known_empty or self.here is not None:
             return 0
+        if not self.store.scratch.is_here:
+            return len(self)
         return int(self.pages.rows[self.pages.candidates(wanted)].sum())
 
     def matching(self, wanted: Mapping[str, Wanted], look: Callable[[], None]) -> pa.Table:
@@ -289,6 +293,8 @@ class Table:
             return arrow_schema(self.kinds).empty_table()
         if self.here is not None:
             return filtered(self.here.select(self.names), wanted)
+        if not self.store.scratch.is_here:
+            return filtered(self.store.scratch.get(self.path, self.names), wanted)
         return self.pages.matching(wanted, self.pages.candidates(wanted), look)
 
     def arrow(self) -> pa.Table:

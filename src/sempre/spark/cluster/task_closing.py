@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sempre.analysis.model import CheckedProgram, Stratum
@@ -27,7 +28,7 @@ class TaskClosing:
 
     def one_pass(self, program: CheckedProgram, stratum: Stratum, sizes: StratumSizes) -> Split | None:
         """How to close the stratum, if that can be done and there is something to close."""
-        if not stratum.recursive:
+        if not stratum.recursive or not self._backend.scratch.is_here:  # tasks write files
             return None
         rules = (*stratum.nonrecursive, *stratum.recursive)
         reads = set(stratum.relations).union(*(relations_of(rule.body) for rule in rules))
@@ -56,7 +57,7 @@ class TaskClosing:
         backend, scratch = self._backend, self._backend.scratch
         copies = {name: rows for name, rows in copies.items() if not rows.known_empty}
         backend.settle(copies.values())
-        paths = {name: rows.path for name, rows in copies.items()}
+        paths = {name: Path(rows.path) for name, rows in copies.items()}
         with scratch.folders_for_tasks(split.stratum.relations) as targets:
             reported = scratch.reported(lambda: task_fixpoints.tasks(scratch.spark, split, paths, targets, seeds))
             scratch.check_seen({targets[row["relation"]] / row["file"] for row in reported.to_pylist()})
