@@ -25,8 +25,8 @@ import pyarrow as pa
 
 import sempre
 from sempre.active.active_engine import ActiveEngine
+from sempre.active.cycle_process import MODULE
 from sempre.active.hired_run import HiredRun
-from sempre.active.process import MODULE
 from sempre.api import peak_rss
 from sempre.limits import DEFAULTS
 from sempre.workers.start import processes

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sempre
-from sempre.backends import pipeline
+from sempre.backends import lookups
 from sempre.lang import syntax as s
 from sempre.lang.parser import parse
 from sempre.lang.printer import to_text
@@ -126,8 +126,8 @@ def shuffled(text: str, rng: random.Random) -> str:
 def counting() -> Iterator[list[int]]:
     """Counts the rows that plans look up and find."""
     seen = [0]
-    runner: Any = pipeline._ProbeRunner
-    call, gathered, slices = runner.__call__, runner.gathered, pipeline.Scan.slices
+    runner: Any = lookups.ProbeRunner
+    call, gathered, slices = runner.__call__, runner.gathered, lookups.Scan.slices
 
     def counted_call(probe: Any, rows: Any, views: Any) -> Any:
         result = call(probe, rows, views)
@@ -149,7 +149,7 @@ def counting() -> Iterator[list[int]]:
     with (
         mock.patch.object(runner, "__call__", counted_call),
         mock.patch.object(runner, "gathered", counted_gathered),
-        mock.patch.object(pipeline.Scan, "slices", counted_slices),
+        mock.patch.object(lookups.Scan, "slices", counted_slices),
     ):
         yield seen
 

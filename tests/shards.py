@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from sempre.active.gathering import chain_of, input_parts, told_chain, whole
-from sempre.active.shard import Message, Shard
+from sempre.active.shard import CycleShard, Message
 from sempre.active.sharding import sharded
 from sempre.active.timeline import AllGiven, Timeline
 from sempre.backends.local import LocalBackend
@@ -24,7 +24,7 @@ class Scheduler:
         for me in range(workers):
             backend = LocalBackend(self.sharding.program, 1)
             backend.values = subject.backend.values
-            self.shards.append(Shard(self.sharding, me, backend))
+            self.shards.append(CycleShard(self.sharding, me, backend))
         self.mail: list[tuple[int, Message]] = []
 
     def settle(self, horizon: int) -> None:

@@ -137,7 +137,7 @@ def count_nothing_of_what_came_back() -> Patches:
 
 def count_each_binding_once() -> Patches:
     """A lookup that binds nothing counts for one instance, however many rows it finds."""
-    return [(local, "_multiplies", lambda steps: False)]
+    return [(local, "multiplies", lambda steps: False)]
 
 
 def keep_what_has_a_rank() -> Patches:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sempre
-from sempre.backends import pipeline
+from sempre.backends import lookups, pipeline
 from sempre.backends.local import LocalBackend
 from sempre.kernel import layout
 from sempre.kernel import trace as traces
@@ -25,13 +25,13 @@ CASES = 60
 
 
 def drop_the_last_slice(patch: pytest.MonkeyPatch) -> None:
-    original = pipeline.Scan.slices
+    original = lookups.Scan.slices
 
     def slices(scan: Any, view: Any, rows: int, counted: bool) -> Iterator[Any]:
         found = list(original(scan, view, 2, counted))
         yield from found[:-1] if len(found) > 1 else found
 
-    patch.setattr(pipeline.Scan, "slices", slices)
+    patch.setattr(lookups.Scan, "slices", slices)
 
 
 def skip_negated_atoms(patch: pytest.MonkeyPatch) -> None:

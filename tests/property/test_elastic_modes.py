@@ -82,7 +82,7 @@ def test_a_fact_that_is_not_a_given_one_is_missed() -> None:
 
 def test_a_split_that_counts_the_given_facts_is_found() -> None:
     """A planted defect: values that several given facts share are followed once for each of them."""
-    with planted(pipeline, "_distinct", lambda rows, views: rows):
+    with planted(pipeline, "distinct_bindings", lambda rows, views: rows):
         check(CASES, ("never",))
 
 

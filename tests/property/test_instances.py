@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import sempre
+from sempre.backends.bindings import Bindings, Views
 from sempre.backends.local import CompiledPlan, LocalBackend
-from sempre.backends.pipeline import Bindings, Views
 from sempre.lang.printer import to_text
 from sempre.limits import Limits
 from tests.engine import lists, updated

@@ -11,6 +11,7 @@ import pytest
 
 from sempre.analysis.model import Var
 from sempre.backends import pipeline
+from sempre.backends.bindings import Bindings
 from sempre.lang.parser import parse
 from sempre.plan.ops import Probe
 from tests.engine import check_epochs
@@ -124,7 +125,7 @@ def weights_of_joins(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def spread(self: Any, rows: Any, *rest: Any) -> Any:
         if rows.weights is not None:
-            rows = pipeline.Bindings(rows.size, rows.columns, rows.fields, np.ones_like(rows.weights))
+            rows = Bindings(rows.size, rows.columns, rows.fields, np.ones_like(rows.weights))
         return original(self, rows, *rest)
 
     monkeypatch.setattr(pipeline._Shared, "_spread", spread)

@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from sempre.active.absorb import absorb
 from sempre.active.budget import default_budget, resident
 from sempre.active.endless_runs import report, too_large
-from sempre.active.hired_run import GivenUp, on_workers
+from sempre.active.hired_run import LeftToDriver, on_workers
 from sempre.active.inference import Cycle, Endless, Inference
 from sempre.active.matcher import Matcher
 from sempre.active.timeline import AllGiven, Given, Phases, Timeline, clock, one_phase
@@ -99,7 +99,7 @@ class ActiveEpoch:
         facts = {name: rows for name, rows in insert.items() if len(rows)}
         try:
             timeline = on_workers(hire, unsealed(engine.backend), facts, given, engine.limit)
-        except GivenUp:
+        except LeftToDriver:
             return False
         empty = self.explicit
         self.explicit = {**empty, **{name: empty[name].adding(rows) for name, rows in facts.items()}}

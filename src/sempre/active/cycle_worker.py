@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sempre.active.gathering import told_chain
-from sempre.active.shard import FLIPS, Message, Part, Shard
+from sempre.active.shard import FLIPS, CycleShard, Message, Part
 from sempre.active.sharding import sharded
 from sempre.analysis.model import CheckedProgram
 from sempre.backends.local import LocalBackend
@@ -60,7 +60,7 @@ class CycleWorker(Worker):
         """Start from nothing."""
         backend = LocalBackend(self._sharding.program, 1, self._local.limits)
         backend.values = self._values
-        self._own = Shard(self._sharding, self._mesh.me, backend)
+        self._own = CycleShard(self._sharding, self._mesh.me, backend)
         self._cycles_backend = backend
         self._put = dict.fromkeys(self._others, 0)
         self._got = dict.fromkeys(self._others, 0)

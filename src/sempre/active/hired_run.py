@@ -44,7 +44,7 @@ ASYNCHRONOUS = Pace()
 SYNCHRONOUS = Pace(1, 1.0)
 
 
-class GivenUp(Exception):
+class LeftToDriver(Exception):
     """Workers did not come to an end, or failed at a cycle: the run is to be repeated where it can be told why."""
 
 
@@ -62,7 +62,7 @@ class HiredRun:
         self.asked = 0
 
     def run(self, facts: Mapping[str, Rows], given: AllGiven) -> None:
-        """From the input to the end; raises `GivenUp` if there is none that workers can find."""
+        """From the input to the end; raises `LeftToDriver` if there is none that workers can find."""
         crew, sharding = self._crew, self._sharding
         crew.tell("begin")
         for name, rows in facts.items():
@@ -75,12 +75,12 @@ class HiredRun:
             crew.tell("go", [horizon])
             rest = self._rest()
             if any(each["stuck"] for each in rest):
-                raise GivenUp
+                raise LeftToDriver
             self.last_flip = max(int(each["last"]) for each in rest)
             if not any(each["busy"] for each in rest):
                 return
             if horizon >= self._limit:
-                raise GivenUp
+                raise LeftToDriver
             horizon = min(self._pace.after(horizon), self._limit)
 
     def _feed(self, parts: Sequence[tuple[int, Part]]) -> None:

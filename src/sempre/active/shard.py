@@ -119,7 +119,7 @@ class Outbox:
                 self.parts.setdefault(other, []).append(Part(at, name, what, rows, weights))
 
 
-class Shard:
+class CycleShard:
     """The shard of one worker."""
 
     def __init__(self, sharding: Sharding, me: int, backend: LocalBackend) -> None:

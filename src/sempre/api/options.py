@@ -201,7 +201,7 @@ def hire(spark: Any, checked: CheckedProgram, count: int | None, driver: LocalBa
 
 def hire_for_cycles(spark: Any, checked: CheckedProgram, count: int | None, driver: LocalBackend) -> Crew:
     """Workers for active rules in tasks of a session."""
-    from sempre.active.process import MODULE
+    from sempre.active.cycle_process import MODULE
     from sempre.spark import hired
 
     return hired.hire(spark, checked, count, driver.values, driver.limits, MODULE)

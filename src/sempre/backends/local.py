@@ -19,10 +19,14 @@ import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
 from sempre.backends import head_groups
+from sempre.backends.bindings import Bindings, Gather, Views, compute, view_of
 from sempre.backends.column_values import ColumnValues
+from sempre.backends.lookups import Scan
+from sempre.backends.new_facts import NewFacts, summed
 from sempre.backends.ordering import Ordering
-from sempre.backends.pipeline import Bindings, Gather, Pipeline, Scan, Views, compute, view_of
+from sempre.backends.pipeline import Pipeline
 from sempre.backends.rerank import BACKWARD, FORWARD, GROUNDING, Reranked, is_rerankable, rerank
+from sempre.backends.trace_statistics import TraceStatistics
 from sempre.backends.walk_code import WalkResult, is_walkable, walk
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
@@ -43,7 +47,7 @@ from sempre.kernel.layout import (
     packing,
     span_of,
 )  # fmt: skip
-from sempre.kernel.tally import Counted, Tally, narrow
+from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import ExcludedRows, Order, RowSet, Trace, TraceView
 from sempre.kernel.values import Values
 from sempre.limits import DEFAULTS, Limits
@@ -66,14 +70,11 @@ from sempre.plan.backend import (
 from sempre.plan.domains import domains
 from sempre.plan.faults import located
 from sempre.plan.ops import Distinct, Either, Neighbors, Plan, Probe, Step
-from sempre.plan.planner import Matching
 
 # Where facts are found this many times on average, repetitions are added up before anything is sorted; where they are
 # not, that is tried again after so many times.
 REPEATING = 3
 REPEAT_AGAIN = 16
-# An odd number with bits all over, to mix columns with.
-_MIXING = np.int64(0x2545F4914F6CDD1D)
 
 
 @dataclass(slots=True)
@@ -295,13 +296,13 @@ class LocalBackend:
                 plan,
                 None,
                 Pipeline(plan.steps, self.values, self.limits.piece_rows, on_piece=self._look),
-                _multiplies(plan.steps),
+                multiplies(plan.steps),
             )
         first = plan.steps[0]
         assert isinstance(first, Probe)
         rest = plan.steps[1:]
         pipeline = Pipeline(rest, self.values, self.limits.piece_rows, on_piece=self._look)
-        return CompiledPlan(plan, Scan(first, self.values, self.limits.piece_rows), pipeline, _multiplies(rest))
+        return CompiledPlan(plan, Scan(first, self.values, self.limits.piece_rows), pipeline, multiplies(rest))
 
     def watch(self, look: Look | None) -> None:
         """Have `look` called between the slices of what plans read, and the pieces of large joins."""
@@ -313,7 +314,7 @@ class LocalBackend:
 
     def derive(self, relation: str, plans: Sequence[CompiledPlan], views: Views, known: TraceView | Trace) -> RowSet:
         """The distinct facts that the plans derive and that are not known yet."""
-        found = _Found(self._target(relation, known), known, counts=False)
+        found = NewFacts(self._target(relation, known), known, counts=False)
         for prepared in plans:
             self._run(prepared, views, _Heads(self, prepared, found), counted=False)
         parts = found.finished()
@@ -323,7 +324,7 @@ class LocalBackend:
 
     def supports(self, relation: str, plans: Sequence[CompiledPlan], views: Views, known: TraceView | Trace) -> Counted:
         """The facts that the plans derive and that are not known yet, with how many instances derive each."""
-        found = _Found(self._target(relation, known), known, counts=True)
+        found = NewFacts(self._target(relation, known), known, counts=True)
         for prepared in plans:
             self._run(prepared, views, _Heads(self, prepared, found), counted=prepared.multiplies)
         parts = found.finished()
@@ -332,7 +333,7 @@ class LocalBackend:
         layout = common_packing([part.packing for part in parts])
         if len(parts) == 1:
             return parts[0].narrowed()
-        return Counted(layout, *_summed(parts, layout)).narrowed()
+        return Counted(layout, *summed(parts, layout)).narrowed()
 
     def count(self, relation: str, plans: Sequence[CompiledPlan], views: Views) -> Counted:
         """The facts that the plans derive, with the number of instances that derive each."""
@@ -586,87 +587,10 @@ class LocalBackend:
         return target, keys.copy() if any(keys is column for column in columns) else keys
 
 
-def _summed(parts: list[Counted], layout: Packing) -> tuple[Keys, join.Weights]:
-    """The keys of all parts with the sums of their numbers; takes the parts away, which saves memory."""
-    spare = 63 - layout.bits
-    if not layout.narrow or any(int(part.weights.max()) >> max(spare, 0) for part in parts):
-        keys = np.concatenate([part.repacked(layout).keys for part in parts])
-        return join.consolidate(keys, np.concatenate([part.weights for part in parts]))
-    both = np.empty(sum(map(len, parts)), np.int64)
-    end = both.size
-    while parts:
-        part = parts.pop()
-        words = both[end - len(part) : end]
-        np.left_shift(part.repacked(layout).keys, spare, out=words)
-        words |= part.weights
-        end -= len(part)
-    keys, sums = join.totals(both, spare)
-    return keys.copy(), sums.copy()
-
-
-class _Found:
-    """Facts that are not known yet, in parts in which each occurs once; `counts` their instances or not.
-
-    Keys that come one by one are put into buckets first, one for each thread.
-    """
-
-    def __init__(self, target: Packing, known: TraceView | Trace, counts: bool) -> None:
-        self.target = target
-        self.counts = counts
-        self._known = known
-        self._runs = _plain_runs(known, target)
-        self._parts: list[Counted] = []
-        self._buckets: dict[int, gather.Bucket] = {}
-
-    def bucket(self) -> gather.Bucket:
-        """That of this thread."""
-        thread = threading.get_ident()
-        if thread not in self._buckets:
-            self._buckets[thread] = gather.Bucket(self.target.bits, self.counts, self.take)
-        return self._buckets[thread]
-
-    def take(self, keys: Keys, weights: join.Weights) -> None:
-        """Keep those of some sorted keys of a bucket that are not known; the arrays are the bucket's."""
-        loops = compiled.loops(keys.size) if self._runs is not None else None
-        if loops is None:
-            self.add(self.target, keys.copy(), weights.copy())
-            return
-        assert self._runs is not None
-        for run in self._runs:
-            size = loops.unknown(keys, weights, run)
-            keys, weights = keys[:size], weights[:size]
-        if keys.size:
-            self._parts.append(Counted(self.target, keys.copy(), narrow(weights)))
-
-    def add(self, layout: Packing, keys: Keys, weights: join.Weights) -> None:
-        """Keep those of some sorted keys that are not known."""
-        found = self._known.contains(RowSet(layout, keys)) if len(self._known) else None
-        if found is not None and found.any():
-            keys = keys[~found]
-            weights = weights[~found] if self.counts else weights
-        if keys.size:
-            self._parts.append(Counted(layout, keys, weights).narrowed())
-
-    def finished(self) -> list[Counted]:
-        while self._buckets:  # they know this collection, so that nothing else would free them before long
-            self._buckets.popitem()[1].close()
-        return self._parts
-
-
-def _plain_runs(known: TraceView | Trace, target: Packing) -> list[Keys] | None:
-    """The keys of a version in which all that is known can be looked up as it is; None if there is more to look at."""
-    parts = known.parts if isinstance(known, TraceView) else ((known, ()),)
-    if not target.narrow or any(excluded or trace.dead is not None for trace, excluded in parts):
-        return None
-    if any(trace.size and trace.packing is not target for trace, _ in parts):
-        return None
-    return [run.keys for trace, _ in parts for run in trace.orders[trace.own]]
-
-
 class _Heads(Gather):
     """Collects what one plan finds."""
 
-    def __init__(self, backend: LocalBackend, prepared: CompiledPlan, found: _Found) -> None:
+    def __init__(self, backend: LocalBackend, prepared: CompiledPlan, found: NewFacts) -> None:
         super().__init__(prepared.plan.head, found.target)
         self._backend = backend
         self._prepared = prepared
@@ -722,11 +646,11 @@ def unsealed(backend: object) -> LocalBackend:
     return backend
 
 
-def _multiplies(steps: Sequence[Step]) -> bool:
+def multiplies(steps: Sequence[Step]) -> bool:
     """Whether some probe binds nothing and may still find several rows."""
     return any(
         (isinstance(step, Probe) and not step.binds and not step.same and len(step.lookup) < len(step.order))
-        or (isinstance(step, Either) and any(map(_multiplies, step.options)))
+        or (isinstance(step, Either) and any(map(multiplies, step.options)))
         for step in steps
     )
 
@@ -737,92 +661,6 @@ def _fits(arg: Expr, rows: Bindings, field: Field, column: Column) -> bool:
         if known is field or (known is not None and field.contains(known)):
             return True
     return not column.size or field.holds(int(column.min()), int(column.max()))
-
-
-class TraceStatistics:
-    """Sizes, and numbers of distinct values estimated from a sample."""
-
-    def __init__(self, state: Mapping[str, Trace], limits: Limits) -> None:
-        self.limits = limits
-        self._state = state
-        self._distinct: dict[tuple[str, int], int] = {}
-        self._crowds: dict[tuple[str, int], float] = {}
-        self._matching: dict[tuple[str, tuple[int, ...]], Matching] = {}
-
-    def size(self, relation: str) -> int:
-        return len(self._state[relation])
-
-    def distinct(self, relation: str, column: int) -> int:
-        key = (relation, column)
-        if key not in self._distinct:
-            self._distinct[key] = _distinct_values(self._state[relation], column, self.limits.sample_rows)
-        return self._distinct[key]
-
-    def crowd(self, relation: str, column: int) -> float:
-        key = (relation, column)
-        if key not in self._crowds:
-            self._crowds[key] = _crowd(self._state[relation], column, self.limits.sample_rows)
-        return self._crowds[key]
-
-    def matching(self, relation: str, columns: tuple[int, ...]) -> Matching:
-        key = (relation, columns)
-        if key not in self._matching:
-            self._matching[key] = _matching(self._state[relation], columns, self.limits.sample_rows)
-        return self._matching[key]
-
-
-def _largest(trace: Trace) -> Keys:
-    runs = trace.orders[trace.own]
-    return max(runs, key=lambda run: run.size).keys if runs else np.empty(0, trace.packing.dtype)
-
-
-def _distinct_values(trace: Trace, column: int, sample_rows: int) -> int:
-    """Distinct values of a column: exact for small traces, else the GEE estimate from a sample."""
-    keys = _largest(trace)
-    if not keys.size:
-        return 1
-    step = max(1, keys.size // sample_rows)
-    sample = trace.packing.unpack(np.ascontiguousarray(keys[::step]), column)
-    _, counts = join.tally(sample.copy())
-    once = int((counts == 1).sum())
-    return max(1, int((keys.size / sample.size) ** 0.5 * once) + counts.size - once)
-
-
-def _matching(trace: Trace, columns: tuple[int, ...], sample_rows: int) -> Matching:
-    """What a lookup by these columns finds, as a sample has it."""
-    keys = _sampled(trace, sample_rows)
-    if not keys.size:
-        return Matching(1.0, 1.0)
-    mixed = np.zeros(keys.size, np.int64)
-    for column in columns:
-        mixed = (mixed ^ (mixed >> 29)) * _MIXING + trace.packing.unpack(keys, column)
-    _, counts = join.tally(mixed)
-    scale = len(trace) / keys.size
-    once = int((counts == 1).sum())
-    values = max(1.0, scale**0.5 * once + counts.size - once)
-    alike = float((counts * (counts - 1)).sum()) / keys.size
-    # Never is the average over the rows less than that over the values.
-    crowd = 1.0 + alike * scale
-    return Matching(min(len(trace) / values, crowd), crowd)
-
-
-def _sampled(trace: Trace, sample_rows: int) -> Keys:
-    """At random: a sample at even distances would miss rows that are alike, in sorted rows."""
-    keys = _largest(trace)
-    if keys.size > sample_rows:
-        return keys[np.random.default_rng(0).choice(keys.size, sample_rows, replace=False, shuffle=False)]
-    return keys
-
-
-def _crowd(trace: Trace, column: int, sample_rows: int) -> float:
-    """How many rows share the value that a row has in a column, on average over the rows.
-
-    By the pairs of rows of a sample that are alike.
-    """
-    keys = _sampled(trace, sample_rows)
-    _, counts = join.tally(trace.packing.unpack(keys, column).copy())
-    alike = float((counts * (counts - 1)).sum()) / max(keys.size, 1)
-    return 1.0 + alike * (len(trace) / max(keys.size, 1))
 
 
 if TYPE_CHECKING:

@@ -1,27 +1,23 @@
 """Plan steps as functions over columns: what the local backend runs.
 
-`Bindings` is a table of variable bindings, a column per variable. Each step of a plan is compiled to a function from
-bindings to bindings; `Pipeline.run` chains them, splitting a table whose join would get too large, so that memory
-stays bounded and a piece stays in the cache. With `weights`, every row stands for that many instances (or, negative,
-for instances lost); without, rows are a set and multiplicities do not matter.
+Each step of a plan is compiled to a function from bindings (`backends/bindings.py`) to bindings; `Pipeline.run` chains
+them, splitting a table whose join would get too large, so that memory stays bounded and a piece stays in the cache.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from sempre.analysis.model import Const, Expr, Fold, Kind, Match, Not, Var
-from sempre.kernel import functors, gather, join, reduce
-from sempre.kernel.layout import Column, Field, Keys, Packing
-from sempre.kernel.run import Run
+from sempre.analysis.model import Expr, Fold, Match, Not, Var
+from sempre.backends.bindings import Bindings, Gather, Runner, Sink, Views, compute, encode, view_of
+from sempre.backends.lookups import ProbeRunner, stretches
+from sempre.kernel import functors, join, reduce
+from sempre.kernel.layout import Column
 from sempre.kernel.tally import Tally
-from sempre.kernel.trace import ExcludedRows, Trace, TraceView
-from sempre.kernel.values import Values, float_codes
+from sempre.kernel.values import Values
 from sempre.plan.ops import (
     Absent,
     Assign,
@@ -38,108 +34,11 @@ from sempre.plan.ops import (
     probes,
 )
 
-Views: TypeAlias = Mapping[tuple[str, Read], TraceView | Tally]  # a tally for `Read.RANK`, a view for all else
-# For each run of an index, where the keys that each row finds in it begin and end.
-Spans: TypeAlias = list[tuple[Run, join.Rows, join.Rows]]
-
 # A column for the number of a group, which no variable is called.
 _GROUP = "#group"
 # From so many rows on, joins are shared, if so many rows do so on average.
 SHARING_ROWS = 64
 SHARERS = 2
-
-
-def view_of(views: Views, key: tuple[str, Read]) -> TraceView:
-    """What is read by this name: all but ranks."""
-    found = views[key]
-    assert isinstance(found, TraceView)
-    return found
-
-
-class Bindings:
-    """Rows of variable bindings. `fields` bounds the columns that came straight from a relation."""
-
-    __slots__ = ("columns", "fields", "size", "weights")
-
-    def __init__(
-        self,
-        size: int,
-        columns: dict[str, Column],
-        fields: dict[str, Field],
-        weights: join.Weights | None = None,
-    ) -> None:
-        self.size = size
-        self.columns = columns
-        self.fields = fields
-        self.weights = weights
-
-    @staticmethod
-    def unit(counted: bool) -> Bindings:
-        """One row that binds nothing: where every plan starts."""
-        return Bindings(1, {}, {}, np.ones(1, np.int64) if counted else None)
-
-    def take(self, rows: join.Rows, live: frozenset[str]) -> Bindings:
-        """These rows, in this order; only the live columns."""
-        columns = {name: column.take(rows) for name, column in self.columns.items() if name in live}
-        weights = None if self.weights is None else self.weights.take(rows)
-        return Bindings(rows.size, columns, self.fields, weights)
-
-    def keep(self, mask: join.Mask, live: frozenset[str]) -> Bindings:
-        """The rows that the mask selects."""
-        kept = int(np.count_nonzero(mask))
-        if kept == self.size:
-            return self
-        return self.take(np.flatnonzero(mask), live) if kept else Bindings(0, {}, {}, self.weights)
-
-    def piece(self, start: int, stop: int) -> Bindings:
-        columns = {name: column[start:stop] for name, column in self.columns.items()}
-        weights = None if self.weights is None else self.weights[start:stop]
-        return Bindings(stop - start, columns, self.fields, weights)
-
-
-class Gather(ABC):
-    """Where the facts of a plan go: as bindings of all variables, or at once as keys where the arguments are plain."""
-
-    def __init__(self, heads: Sequence[Expr], target: Packing) -> None:
-        plain = tuple(arg for arg in heads if isinstance(arg, Var | Const))
-        self.heads = plain if len(plain) == len(heads) else None
-        self.target = target
-
-    @abstractmethod
-    def __call__(self, rows: Bindings) -> None:
-        """Take the facts that these rows stand for."""
-
-    @abstractmethod
-    def keep(self, loops: Any, found: gather.Join) -> Iterator[None]:
-        """Take the facts whose keys a join makes; stops now and then for others to look at the clock."""
-
-
-Runner: TypeAlias = Callable[[Bindings, Views], "Bindings | list[Bindings]"]
-Sink: TypeAlias = Callable[[Bindings], None]
-
-
-def encode(values: Values, const: Const) -> int:
-    """The code of a constant."""
-    value = const.value
-    if const.kind is Kind.SYMBOL:
-        return values.symbols.code(str(value))
-    if const.kind is Kind.FLOAT:
-        assert isinstance(value, int | float)
-        return int(float_codes(np.array([float(value)]))[0])
-    if value is None:
-        return 0
-    assert isinstance(value, int)
-    return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def compute(values: Values, expr: Expr, rows: Bindings) -> Column:
-    """The value of `expr` for every row."""
-    if isinstance(expr, Var):
-        return rows.columns[expr.name]
-    if isinstance(expr, Const):
-        return np.full(rows.size, encode(values, expr))
-    args = [compute(values, arg, rows) for arg in expr.args]
-    return functors.call(values, expr.op, expr.operand.value, args, rows.size)
 
 
 class Pipeline:
@@ -164,7 +63,7 @@ class Pipeline:
             elif isinstance(step, Either):
                 self._runners.append(_Choice(step, values, piece_rows, carried, on_piece))
             else:
-                self._runners.append(_compile(step, values, piece_rows, carried))
+                self._runners.append(step_runner(step, values, piece_rows, carried))
             at += max(1, len(together))
 
     def run(self, rows: Bindings, views: Views, sink: Sink, start: int = 0) -> None:
@@ -193,7 +92,7 @@ class Pipeline:
 
     def _gather(self, runner: Runner, rows: Bindings, views: Views, sink: Gather) -> bool:
         """Whether the last step could hand over keys of facts at once."""
-        if sink.heads is None or not isinstance(runner, _ProbeRunner):
+        if sink.heads is None or not isinstance(runner, ProbeRunner):
             return False
         found = runner.gathered(rows, views, sink.heads, sink.target)
         if found is None:
@@ -218,9 +117,7 @@ class _Choice:
         on_piece: Callable[[], None] | None,
     ) -> None:
         firsts = [steps[0] for steps in step.options]
-        self._firsts = [
-            _ProbeRunner(first, values, piece_rows, carried) for first in firsts if isinstance(first, Probe)
-        ]
+        self._firsts = [ProbeRunner(first, values, piece_rows, carried) for first in firsts if isinstance(first, Probe)]
         self._options = [Pipeline(steps, values, piece_rows, carried, on_piece) for steps in step.options]
 
     def run(self, rows: Bindings, views: Views, sink: Sink) -> None:
@@ -265,7 +162,7 @@ class _Shared:
 
         def spread(found: Bindings) -> None:
             hits = sizes.take(found.columns[_GROUP])
-            for first, last in _stretches(hits, self._piece_rows):
+            for first, last in stretches(hits, self._piece_rows):
                 sink(self._spread(rows, found.piece(first, last), starts, hits[first:last]))
 
         self._once.run(once, views, spread)
@@ -316,21 +213,10 @@ def _together(steps: Sequence[Step]) -> list[Probe]:
     return found
 
 
-def _stretches(hits: Column, piece_rows: int) -> Iterator[tuple[int, int]]:
-    """Stretches of rows that come to about so many hits each."""
-    ends = hits.cumsum()
-    start = 0
-    while start < hits.size:
-        before = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(ends.searchsorted(before + piece_rows, side="right")))
-        yield start, stop
-        start = stop
-
-
-def _compile(step: Step, values: Values, piece_rows: int, carried: frozenset[str]) -> Runner:
+def step_runner(step: Step, values: Values, piece_rows: int, carried: frozenset[str]) -> Runner:
     live = step.live | carried
     if isinstance(step, Probe):
-        return _ProbeRunner(step, values, piece_rows, live)
+        return ProbeRunner(step, values, piece_rows, live)
     if isinstance(step, Filter):
         test = step.test
 
@@ -346,7 +232,7 @@ def _compile(step: Step, values: Values, piece_rows: int, carried: frozenset[str
     if isinstance(step, Absent):
         return _absent(step, values, piece_rows, carried)
     if isinstance(step, Distinct):
-        return _distinct
+        return distinct_bindings
     if isinstance(step, RankOf):
         return _rank_of(step, values)
     if isinstance(step, LowerRank):
@@ -390,270 +276,6 @@ def _take_apart(step: TakeApart, values: Values, live: frozenset[str]) -> Runner
     return take_apart
 
 
-# --------------------------------------------------------------------------------------------------- probing
-
-
-class _ProbeRunner:
-    """Join with one version of a relation through an index."""
-
-    def __init__(self, step: Probe, values: Values, piece_rows: int, live: frozenset[str]) -> None:
-        self._piece_rows = piece_rows
-        self._key = (step.relation, step.read)
-        self._codes = values
-        self._order = step.order
-        self._lookup = step.lookup
-        self._constants = [encode(values, a) if isinstance(a, Const) else 0 for a in step.lookup]
-        self._prefix = step.prefix
-        self._binds = step.binds
-        self._same = step.same
-        self._live = live
-        self._exact = len(step.lookup) == len(step.order)
-
-    def __call__(self, rows: Bindings, views: Views) -> Bindings | list[Bindings]:
-        view = view_of(views, self._key)
-        prefix = self._values(rows)
-        if not self._binds and not self._same:
-            return self._restrict(rows, view, prefix)
-        found: list[Bindings] = []
-        for part, excluded in view.parts:
-            if part.size:
-                some = self._join(rows, part, excluded, prefix)
-                if isinstance(some, list):
-                    return some
-                if some is not None:
-                    found.append(some)
-        return _concatenated(found)
-
-    def _values(self, rows: Bindings) -> list[Column]:
-        """What is looked up for every row, column by column."""
-        return [
-            rows.columns[arg.name] if isinstance(arg, Var) else np.full(rows.size, constant)
-            for arg, constant in zip(self._lookup, self._constants, strict=True)
-        ]
-
-    def found(self, rows: Bindings, views: Views) -> Column:
-        """For every row, about how many rows the lookup will find: what is excluded counts too."""
-        prefix, total = self._values(rows), np.zeros(rows.size, np.int64)
-        for part, _ in view_of(views, self._key).parts:
-            if part.size:
-                total += self._count(rows, part, prefix)
-        return total
-
-    def _restrict(self, rows: Bindings, view: TraceView, prefix: list[Column]) -> Bindings:
-        """A probe that binds nothing only counts what it finds."""
-        hits = self.hits(rows, view, prefix)
-        kept = rows.keep(hits > 0, self._live)
-        if rows.weights is not None and not self._exact and kept.size:
-            weights = join.multiplied(rows.weights, hits)
-            kept = Bindings(kept.size, kept.columns, kept.fields, weights[hits > 0])
-        return kept
-
-    def hits(self, rows: Bindings, view: TraceView, prefix: list[Column]) -> Column:
-        """For every row, how many rows of the view it joins with."""
-        total: Column = np.zeros(rows.size, np.int64)
-        for part, excluded in view.parts:
-            if part.size:
-                total += self._count(rows, part, prefix)
-                for other in excluded:
-                    if other.size:
-                        total -= self._count(rows, other, prefix)
-        return total
-
-    def _count(self, rows: Bindings, trace: ExcludedRows, prefix: list[Column]) -> Column:
-        inside = self._inside(rows, trace.fields, prefix)
-        if inside is not None:
-            counts: Column = np.zeros(rows.size, np.int64)
-            at = np.flatnonzero(inside)
-            if at.size:
-                low, high = trace.packing.reordered(self._order).bounds([c.take(at) for c in prefix], at.size)
-                counts[at] = trace.count(self._order, low, high, self._exact)
-            return counts
-        low, high = trace.packing.reordered(self._order).bounds(prefix, rows.size)
-        return trace.count(self._order, low, high, self._exact)
-
-    def _inside(self, rows: Bindings, fields: tuple[Field, ...], prefix: list[Column]) -> join.Mask | None:
-        """Which rows have lookup values that the relation can hold at all; None when all do."""
-        inside: join.Mask | None = None
-        for arg, column, values in zip(self._lookup, self._prefix, prefix, strict=True):
-            field = fields[column]
-            if isinstance(arg, Var):
-                known = rows.fields.get(arg.name)
-                if known is field or (known is not None and field.contains(known)):
-                    continue
-            fits = (values >= field.lo) & (values <= field.hi)
-            if not fits.all():
-                inside = fits if inside is None else inside & fits
-        return inside
-
-    def _join(
-        self, rows: Bindings, trace: Trace, excluded: tuple[ExcludedRows, ...], prefix: list[Column]
-    ) -> Bindings | list[Bindings] | None:
-        at, spans = self._spans(rows, trace, prefix)
-        total = _total(spans)
-        if not total:
-            return None
-        if total > self._piece_rows and rows.size > 1:
-            return list(_pieces(rows, at, spans, self._piece_rows))
-        layout = trace.packing.reordered(self._order)
-        found_rows, found_keys = _expand(spans)
-        if trace.dead is not None:
-            excluded = (*excluded, trace.dead)
-        for other in excluded:
-            if other.size:
-                gone = _member_of(other, self._order, found_keys, layout)
-                found_rows, found_keys = found_rows[~gone], found_keys[~gone]
-        return self.bind(rows, found_rows if at is None else at.take(found_rows), found_keys, layout)
-
-    def _spans(self, rows: Bindings, trace: Trace, prefix: list[Column]) -> tuple[join.Rows | None, Spans]:
-        """Which rows may find something, if not all, and what they find in every run."""
-        at: join.Rows | None = None
-        inside = self._inside(rows, trace.fields, prefix)
-        if inside is not None:
-            at = np.flatnonzero(inside)
-            if not at.size:
-                return at, []
-            prefix = [column.take(at) for column in prefix]
-        low, high = trace.packing.reordered(self._order).bounds(prefix, rows.size if at is None else at.size)
-        return at, [(run, *run.ranges(low, high)) for run in trace.orders[self._order]]
-
-    def gathered(
-        self, rows: Bindings, views: Views, args: Sequence[Var | Const], target: Packing
-    ) -> tuple[Any, list[gather.Join]] | None:
-        """The compiled loops, and joins that make keys of `args`; None where only bindings will do."""
-        if self._same or not self._binds or not target.narrow:
-            return None
-        parts = [part for part in view_of(views, self._key).parts if part[0].size]
-        if any(trace.dead is not None or excluded or not trace.packing.narrow for trace, excluded in parts):
-            return None
-        prefix, total = self._values(rows), 0
-        found: list[gather.Join] = []
-        for trace, _ in parts:
-            at, spans = self._spans(rows, trace, prefix)
-            recipe = self._recipe(rows, args, target, trace.packing.reordered(self._order))
-            if recipe is None:
-                return None
-            total += _total(spans)
-            weights = rows.weights
-            if at is not None:
-                recipe, weights = recipe.taken(at), None if weights is None else weights.take(at)
-            found += [gather.Join(recipe, weights, run.keys, begins, ends) for run, begins, ends in spans]
-        loops = gather.gathering(total, rows.weights)
-        return None if loops is None else (loops, found)
-
-    def _recipe(
-        self, rows: Bindings, args: Sequence[Var | Const], target: Packing, layout: Packing
-    ) -> gather.Recipe | None:
-        """How keys of `args` are made of rows and what they find, if they fit."""
-        bound = {var.name: column for column, var in self._binds}
-        mixing = gather.Mixing(target, rows.size)
-        for at, arg in enumerate(args):
-            if isinstance(arg, Const):
-                fits = mixing.constant(at, encode(self._codes, arg))
-            elif arg.name in bound:
-                fits = mixing.moved(at, layout, bound[arg.name])
-            else:
-                fits = mixing.column(at, rows.columns[arg.name], rows.fields.get(arg.name))
-            if not fits:
-                return None
-        return mixing.recipe()
-
-    def bind(self, rows: Bindings, at: join.Rows, keys: Keys, layout: Packing) -> Bindings | None:
-        """The rows at `at`, each extended by what the key beside it binds."""
-        for left, right in self._same:
-            equal = layout.unpack(keys, left) == layout.unpack(keys, right)
-            at, keys = at[equal], keys[equal]
-        if not keys.size:
-            return None
-        joined = rows.take(at, self._live)
-        if self._binds:
-            joined.fields = dict(rows.fields)
-            for column, var in self._binds:
-                joined.columns[var.name] = layout.unpack(keys, column)
-                joined.fields[var.name] = layout.fields[column]
-        return joined
-
-
-class Scan:
-    """The first step of a plan when it reads a whole version: everything in it, slice by slice."""
-
-    def __init__(self, step: Probe, values: Values, piece_rows: int) -> None:
-        self.key = (step.relation, step.read)
-        self._order = step.order
-        self._join = _ProbeRunner(step, values, piece_rows, step.live)
-
-    def slices(self, view: TraceView, slice_rows: int, counted: bool) -> Iterator[Bindings]:
-        """Bindings of at most `slice_rows` rows each."""
-        unit = Bindings.unit(counted)
-        for part, excluded in view.parts:
-            gone = excluded if part.dead is None else (*excluded, part.dead)
-            layout = part.packing.reordered(self._order)
-            for run in part.orders[self._order]:
-                for start in range(0, run.size, slice_rows):
-                    keys = run.keys[start : start + slice_rows]
-                    for other in gone:
-                        if other.size:
-                            keys = keys[~_member_of(other, self._order, keys, layout)]
-                    bound = self._join.bind(unit, np.zeros(keys.size, np.intp), keys, layout)
-                    if bound is not None:
-                        yield bound
-
-
-def _member_of(trace: ExcludedRows, order: tuple[int, ...], keys: Keys, layout: Packing) -> join.Mask:
-    """Which keys, given in `layout`, stand for rows of `trace`."""
-    own = trace.packing.reordered(order)
-    if own is not layout:
-        columns = layout.columns(keys)
-        fits: join.Mask = np.ones(keys.size, np.bool_)
-        for column, field in zip(columns, trace.fields, strict=True):
-            fits &= (column >= field.lo) & (column <= field.hi)
-        found = np.zeros(keys.size, np.bool_)
-        inside = own.pack([column[fits] for column in columns], int(fits.sum()))
-        found[fits] = trace.count(order, inside, inside, exact=True) > 0
-        return found
-    return trace.count(order, keys, keys, exact=True) > 0
-
-
-def _total(spans: Spans) -> int:
-    return sum(int(stops.sum()) - int(starts.sum()) for _, starts, stops in spans)
-
-
-def _expand(spans: Spans) -> tuple[join.Rows, Keys]:
-    rows_of, keys_of = [], []
-    for run, starts, stops in spans:
-        rows, keys = run.expand(starts, stops)
-        if rows.size:
-            rows_of.append(rows)
-            keys_of.append(keys)
-    if len(rows_of) == 1:
-        return rows_of[0], keys_of[0]
-    return np.concatenate(rows_of), np.concatenate(keys_of)
-
-
-def _pieces(rows: Bindings, at: join.Rows | None, spans: Spans, piece_rows: int) -> Iterator[Bindings]:
-    """The rows in stretches that each join to about `piece_rows` rows."""
-    hits = np.zeros(rows.size, np.int64)
-    for _, starts, stops in spans:
-        if at is None:
-            hits += stops - starts
-        else:
-            hits[at] += stops - starts
-    return (rows.piece(start, stop) for start, stop in _stretches(hits, piece_rows))
-
-
-def _concatenated(found: list[Bindings]) -> Bindings:
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        return Bindings(0, {}, {})
-    first = found[0]
-    columns = {name: np.concatenate([b.columns[name] for b in found]) for name in first.columns}
-    fields = {
-        name: field for name, field in first.fields.items() if all(b.fields.get(name) == field for b in found[1:])
-    }
-    weights = None if first.weights is None else np.concatenate([b.weights for b in found if b.weights is not None])
-    return Bindings(sum(b.size for b in found), columns, fields, weights)
-
-
 # ---------------------------------------------------------------------------------------------- nested bodies
 
 
@@ -684,11 +306,11 @@ class _Nested:
         self._values = values
         self._row_name = _row_name(carried)
         self._probe: Probe | None = None
-        self._runner: _ProbeRunner | None = None
+        self._runner: ProbeRunner | None = None
         if len(steps) == 1 and isinstance(steps[0], Probe) and not steps[0].same:
             # One atom: counting what an index has is enough.
             self._probe = steps[0]
-            self._runner = _ProbeRunner(self._probe, values, piece_rows, carried)
+            self._runner = ProbeRunner(self._probe, values, piece_rows, carried)
         self._pipeline = Pipeline(steps, values, piece_rows, frozenset((self._row_name,)))
 
     def found(self, rows: Bindings, views: Views) -> join.Mask:
@@ -813,7 +435,7 @@ def once_each(rows: Bindings, names: Sequence[str]) -> tuple[Bindings, join.Rows
     return rows.take(order[fresh], frozenset(names)), places
 
 
-def _distinct(rows: Bindings, views: Views) -> Bindings:
+def distinct_bindings(rows: Bindings, views: Views) -> Bindings:
     """Each binding once, whatever found it; the second step of plans that start from changed rows."""
     columns = list(rows.columns.values())
     kept: join.Rows = np.zeros(min(rows.size, 1), np.intp)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sempre.backends.pipeline import Views, view_of
+from sempre.backends.bindings import Views, view_of
 from sempre.backends.walk_code import NotWalkable, WalkWriter, front_of, is_plain, is_walkable_step, place_of, table_of
 from sempre.kernel import compiled
 from sempre.kernel.layout import Column, Packing

@@ -12,7 +12,7 @@ from dataclasses import field
 import numpy as np
 
 from sempre.analysis.model import Const, Expr, Kind, Var
-from sempre.backends.pipeline import Views, encode, view_of
+from sempre.backends.bindings import Views, encode, view_of
 from sempre.data import dataclass
 from sempre.kernel import compiled, join
 from sempre.kernel.layout import INT64_MAX, Packing

@@ -34,8 +34,8 @@ from sempre.analysis.model import (
     Unpack,
     Var,
 )
+from sempre.backends.bindings import Bindings, compute
 from sempre.backends.local import LocalBackend
-from sempre.backends.pipeline import Bindings, compute
 from sempre.data import dataclass
 from sempre.limits import Limits
 from sempre.maintain.planning import Plans

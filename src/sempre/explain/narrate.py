@@ -9,7 +9,7 @@ import numpy as np
 
 from sempre.analysis.model import Fold, Match, NormalRule, Not, Type, Var
 from sempre.analysis.naming import shown
-from sempre.backends.pipeline import Bindings, compute
+from sempre.backends.bindings import Bindings, compute
 from sempre.data import dataclass
 from sempre.explain.document import (
     ABSENT,

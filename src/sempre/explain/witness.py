@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sempre.analysis.model import Expr, Match, NormalRule, Stratum, Var
-from sempre.backends.pipeline import Bindings, compute
+from sempre.backends.bindings import Bindings, compute
 from sempre.explain.inquiries import Bench, CodedFact, inquiry
 
 if TYPE_CHECKING:

@@ -18,18 +18,9 @@ from typing import TypeAlias
 import numpy as np
 
 from sempre.analysis.model import Const, Fold, Var
-from sempre.backends.pipeline import (
-    Bindings,
-    Runner,
-    Scan,
-    Sink,
-    _compile,
-    _concatenated,
-    _distinct,
-    compute,
-    encode,
-    once_each,
-)
+from sempre.backends.bindings import Bindings, Runner, Sink, compute, concatenated, encode
+from sempre.backends.lookups import Scan
+from sempre.backends.pipeline import distinct_bindings, once_each, step_runner
 from sempre.data import dataclass
 from sempre.kernel import join, reduce
 from sempre.kernel.layout import Column
@@ -185,7 +176,7 @@ class Flow:
         else:
             reads = self._reach(step)
             self.stages[-1].steps.append(
-                Local(_compile(step, self._values, self._limits.piece_rows, self._carried), reads)
+                Local(step_runner(step, self._values, self._limits.piece_rows, self._carried), reads)
             )
         self._after(step)
 
@@ -301,12 +292,12 @@ class Flow:
         while more:
             rows, more = _some(found, self._limits.round_rows)
             if rows.size:
-                rows = _distinct(_only(rows, stage.names), {})
+                rows = distinct_bindings(_only(rows, stage.names), {})
             _, more, rows = self._travel(rows, stage, more, counted, views)
             if rows.size:
                 parts.append(rows)
-        rows = _concatenated(parts)
-        return _distinct(rows, {}) if rows.size else rows
+        rows = concatenated(parts)
+        return distinct_bindings(rows, {}) if rows.size else rows
 
     def _local(self, source: Iterable[Bindings], steps: list[Local], views: ShardViews) -> Iterator[Bindings]:
         seen = [{(name, read): _seen(views[name, read], column) for name, read, column in s.reads} for s in steps]
@@ -410,8 +401,8 @@ def _some(found: Iterator[Bindings], most: int) -> tuple[Bindings, bool]:
         parts.append(rows)
         size += rows.size
         if size >= most:
-            return _concatenated(parts), True
-    return _concatenated(parts), False
+            return concatenated(parts), True
+    return concatenated(parts), False
 
 
 class Nested:

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Var
-from sempre.backends.local import LocalBackend, TraceStatistics, _multiplies
-from sempre.backends.pipeline import Bindings
+from sempre.backends.bindings import Bindings
+from sempre.backends.local import LocalBackend, multiplies
+from sempre.backends.trace_statistics import TraceStatistics
 from sempre.diagnostics import SempreError
 from sempre.kernel import join
 from sempre.kernel.capacity import CapacityError
@@ -58,7 +59,7 @@ class StagedPlan:
         self.plan = plan
         self._make = make
         self._flows: dict[tuple[Copied, Splits], Flow] = {}
-        self.multiplies = _multiplies(plan.steps)
+        self.multiplies = multiplies(plan.steps)
 
     def flow(self, copied: Copied, splits: Splits) -> Flow:
         """The stages, where all workers have all rows of some of the versions that the plan reads, or share values."""

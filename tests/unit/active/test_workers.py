@@ -12,9 +12,9 @@ import pytest
 
 import sempre
 from sempre.active import hired_run
+from sempre.active.cycle_process import MODULE
 from sempre.active.cycle_worker import CycleWorker
 from sempre.active.hired_run import SYNCHRONOUS, HiredRun
-from sempre.active.process import MODULE
 from sempre.workers import start
 from sempre.workers.crew import Crew, WorkersLost
 from tests.unit.active.test_stores import FIRST, RULES, up

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sempre.backends.local import TraceStatistics
+from sempre.backends.trace_statistics import TraceStatistics
 from sempre.kernel.layout import Field, packing
 from sempre.kernel.trace import RowSet, Trace
 from sempre.limits import DEFAULTS

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sempre.analysis.model import Compare, Const, Expr, Kind, Var
-from sempre.backends.pipeline import Bindings, Pipeline, compute
+from sempre.backends.bindings import Bindings, compute
+from sempre.backends.pipeline import Pipeline
 from sempre.data import dataclass
 from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values

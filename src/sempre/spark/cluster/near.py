@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram
+from sempre.backends.bindings import Bindings, compute
 from sempre.backends.local import LocalBackend
-from sempre.backends.pipeline import Bindings, Pipeline, compute, once_each
+from sempre.backends.pipeline import Pipeline, once_each
 from sempre.data import dataclass
 from sempre.kernel import join
 from sempre.kernel.layout import EMPTY, Column, Packing, fields_covering, packing

@@ -1,4 +1,4 @@
-"""A worker for active rules as a process of its own: `python -m sempre.active.process [HOST]`."""
+"""A worker for active rules as a process of its own: `python -m sempre.active.cycle_process [HOST]`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sempre.active.cycle_worker import CycleWorker
 from sempre.workers.process import main, serve
 
 # What is started where workers are hired.
-MODULE = "sempre.active.process"
+MODULE = "sempre.active.cycle_process"
 
 if __name__ == "__main__":
     main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1", partial(serve, kind=CycleWorker))
