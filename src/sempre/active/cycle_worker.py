@@ -54,10 +54,7 @@ class CycleWorker(Worker):
         self._others = mesh.others
         self._sharding = sharded(program, mesh.size)
         self._is_asking = False
-        self._begin()
-
-    def _begin(self) -> None:
-        """Start from nothing."""
+        # There is no command to begin: a message of another worker may come before what the driver says.
         backend = LocalBackend(self._sharding.program, 1, self._local.limits)
         backend.values = self._values
         self._own = CycleShard(self._sharding, self._mesh.me, backend)
@@ -81,7 +78,7 @@ class CycleWorker(Worker):
             frame = self._waiting.pop(0) if self._waiting else self._driver.next()
             if frame is not None:
                 return frame
-            if self._work():
+            if self._work() or self._driver.has_frames:
                 began = time.monotonic()
                 continue
             wait([self._driver, *self._peers], BEAT_SECONDS)

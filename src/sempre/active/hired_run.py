@@ -64,7 +64,6 @@ class HiredRun:
     def run(self, facts: Mapping[str, Rows], given: AllGiven) -> None:
         """From the input to the end; raises `LeftToDriver` if there is none that workers can find."""
         crew, sharding = self._crew, self._sharding
-        crew.tell("begin")
         for name, rows in facts.items():
             if len(rows):
                 self._feed(list(input_parts(sharding, name, list(rows.columns()), len(rows))))

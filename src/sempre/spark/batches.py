@@ -98,6 +98,17 @@ class _Mark:
     name: str
     words: Sequence[str] = ()
     check: Callable[[Sequence[str]], None] = lambda words: None
+    any_case: bool = False
+
+    def is_word(self, col: Column) -> Column:
+        """Whether a column has one of the words."""
+        return _in_any_case(col, self.words) if self.any_case else col.isin(*self.words)
+
+
+def _in_any_case(col: Column, words: Sequence[str]) -> Column:
+    from pyspark.sql import functions as fn
+
+    return fn.lower(col).isin(*words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +158,7 @@ class _Settled:
         reader, columns = self.reader, self.reader.columns
         found = []
         if columns.operation is not None:
-            found.append(_Mark(columns.operation, INSERTS + DELETES, reader.check_operations))
+            found.append(_Mark(columns.operation, INSERTS + DELETES, reader.check_operations, any_case=True))
         if columns.order is not None:
             found.append(_Mark(columns.order))
         if columns.relation is None:
@@ -164,9 +175,7 @@ class _Settled:
         for at, mark in enumerate(marks):
             col = fn.col(self.reader.mark(mark.name))
             counts.append(fn.count(fn.when(col.isNull(), 1)).alias(f"nulls{at}"))
-            counts.append(
-                fn.count(fn.when(~col.isin(*mark.words), 1) if mark.words else fn.lit(None)).alias(f"odd{at}")
-            )
+            counts.append(fn.count(fn.when(~mark.is_word(col), 1) if mark.words else fn.lit(None)).alias(f"odd{at}"))
         by = df.groupBy(self._name().alias("name"), self._sign().alias("sign"))
         groups: list[dict[str, Any]] = self._table(by.agg(*counts)).to_pylist()
         for at, mark in enumerate(marks):
@@ -193,14 +202,14 @@ class _Settled:
         from pyspark.sql import functions as fn
 
         operation = self.reader.columns.operation
-        return fn.lit(True) if operation is None else fn.col(self.reader.mark(operation)).isin(*INSERTS)
+        return fn.lit(True) if operation is None else _in_any_case(fn.col(self.reader.mark(operation)), INSERTS)
 
     def _others(self, df: DataFrame, mark: _Mark) -> list[str]:
         """The first few words that a column should not have."""
         from pyspark.sql import functions as fn
 
         col = fn.col(self.reader.mark(mark.name))
-        words = df.filter(~col.isin(*mark.words)).select(col.alias("word")).distinct()
+        words = df.filter(~mark.is_word(col)).select(col.alias("word")).distinct()
         return words_in(self._table(words.orderBy("word").limit(SHOWN_WORDS)).column("word"), mark.name)
 
     # ------------------------------------------------------------------------------------------------- taking

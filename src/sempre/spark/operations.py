@@ -103,18 +103,11 @@ class StreamReader:
         return wanted
 
     def _mark(self, name: str) -> int:
-        """The place of a column that is about the rows, among the expressions; operations are in lower case there."""
-        from pyspark.sql import functions as fn
-
+        """The place of a column that is about the rows, among the expressions."""
         given = self._fields[name][1].dataType.simpleString()
         kind = Kind.NUMBER if name == self.columns.order and not given.startswith("string") else Kind.SYMBOL
         try:
-            place = self._place(name, kind)
-            if name == self.columns.operation:
-                self._expressions.append(fn.lower(self._expressions[place]))
-                self._types.append(self._types[place])
-                place = len(self._expressions) - 1
-            return place
+            return self._place(name, kind)
         except Unfit as error:
             raise DataError(
                 Diagnostic(error.code, f"column `{name}` of the stream: {error}", hint=error.hint)
@@ -219,15 +212,15 @@ class StreamReader:
             return np.ones(table.num_rows, np.bool_)
         words = self._texts(table, self.columns.operation)
         self.check_operations(words.words)
-        return np.array([word in INSERTS for word in words.words], np.bool_)[words.indices]
+        return np.array([word.lower() in INSERTS for word in words.words], np.bool_)[words.indices]
 
     def check_operations(self, words: Sequence[str]) -> None:
         """Raise if some of the words are no operations."""
-        unknown = sorted(word for word in words if word not in INSERTS + DELETES)
+        unknown = sorted(word for word in words if word.lower() not in INSERTS + DELETES)
         if unknown:
             shown = ", ".join(f"`{word}`" for word in unknown[:SHOWN_WORDS])
             hint = f"Use one of: {', '.join(INSERTS + DELETES)}."
-            if any(word in UPDATES for word in unknown):
+            if any(word.lower() in UPDATES for word in unknown):
                 hint += " An update is the row that was there, deleted, and the row that is, inserted."
             raise DataError(
                 Diagnostic("E517", f"column `{self.columns.operation}` of the stream has {shown}", hint=hint)
