@@ -5,9 +5,11 @@ A session that somebody gives us does not pass through here: it is used as it is
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib.util
 import os
+import secrets
 import socket
 import sys
 import tempfile
@@ -80,7 +82,12 @@ class StartingSession:
         self._options = options
         self._session: SparkSession | None = None
         self._error: Exception | None = None
-        self._log = _open_log() if options.needs_java else None
+        self._log: IO[bytes] | None = None
+        if options.needs_java:
+            self._log_path, self._log_stays = _log_path()
+            # Before the file is there: an interrupt may come before its owner can close this.
+            atexit.register(self._remove_log)
+            self._log = _open_log(self._log_path, exclusive=not self._log_stays)
         self._thread = threading.Thread(target=self._start, name="spark-start", daemon=True)
         self._thread.start()
 
@@ -118,19 +125,23 @@ class StartingSession:
             with contextlib.suppress(Exception):
                 self._session.stop()
         if self._log is not None:
-            if LOG_VARIABLE not in os.environ and self._error is None:
-                Path(self._log.name).unlink(missing_ok=True)
+            self._remove_log()
+            atexit.unregister(self._remove_log)
             if not self._thread.is_alive():
                 self._log.close()
+
+    def _remove_log(self) -> None:
+        if not self._log_stays and self._error is None:
+            self._log_path.unlink(missing_ok=True)
 
     def _last_words(self) -> str:
         """The end of the log, and where the whole of it is."""
         if self._log is None:
             return ""
-        text = Path(self._log.name).read_text("utf-8", "replace").strip()
+        text = self._log_path.read_text("utf-8", "replace").strip()
         errors = [line for line in text.splitlines() if "Exception" in line or "rror" in line]
         said = f"Spark said: {errors[0].strip()}; " if errors else ""
-        return f"{said}its log is {self._log.name}"
+        return f"{said}its log is {self._log_path}"
 
 
 def check_installed() -> None:
@@ -140,11 +151,20 @@ def check_installed() -> None:
         raise BackendError(Diagnostic("E702", "Spark is not installed: there is no module `pyspark`", hint=hint))
 
 
-def _open_log() -> IO[bytes]:
+def _log_path() -> tuple[Path, bool]:
+    """Where the log is, and whether it stays when the session ends."""
     name = os.environ.get(LOG_VARIABLE)
-    if name:
-        return Path(name).open("ab")
-    return tempfile.NamedTemporaryFile(prefix="sempre-spark-", suffix=".log", delete=False)  # until `close`
+    return (
+        (Path(name), True)
+        if name
+        else (Path(tempfile.gettempdir()) / f"sempre-spark-{secrets.token_hex(8)}.log", False)
+    )
+
+
+def _open_log(path: Path, exclusive: bool) -> IO[bytes]:
+    if not exclusive:
+        return path.open("ab")
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600), "ab")
 
 
 def _launch(options: SessionOptions, log: IO[bytes]) -> SparkSession:
