@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import sempre
+from sempre.backends.local import multiplies
 from sempre.diagnostics import InternalError
 from sempre.lang.parser import parse
 from sempre.workers import flow, placing, shards, worker
@@ -58,11 +59,11 @@ SOME = [1, 3, *(pytest.param(count, marks=pytest.mark.slow) for count in (2, 4))
 def test_every_instance_is_found_by_one_worker(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     several: list[bool] = []
 
-    def multiplies(steps: Any) -> bool:
+    def noticed(steps: Any) -> bool:
         several.append(multiplies(steps))
         return several[-1]
 
-    monkeypatch.setattr(worker, "multiplies", multiplies)
+    monkeypatch.setattr(worker, "multiplies", noticed)
     compared = 0
     for seed in range(520_000, 520_008):
         several.clear()

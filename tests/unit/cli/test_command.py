@@ -156,7 +156,7 @@ def test_options_reach_the_database() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["fly"], "error: unknown command `fly`\nhint: the commands are run, check, format, init, "),
+        (["fly"], "error: unknown command `fly`\nhint: the commands are run, check, format, lsp, init, "),
         (
             ["run"],
             "error: the following arguments are required: PROGRAM.dl\nhint: sempre run --help lists the options\n",

@@ -31,7 +31,7 @@ RUNS: dict[str, list[str]] = {
     "history": ["store"],
     "vacuum": ["store"],
     "migrate": ["store", "other.dl"],
-    "network": ["p.dl", "-D", "out"],
+    "network": ["p.dl", "-D", "out", "--on", "local", "--workers", "1", "--changes", "c.changes"],
 }
 # Asked for only where the store differs (`test_stores.py` has that case); and what editors add to say how it is anyway.
 LATER = {"verify": {"repair"}, "lsp": {"stdio"}}
@@ -79,6 +79,8 @@ def test_every_flag_is_looked_at(command: str, tmp_path: Path, monkeypatch: pyte
         arguments._check_place(again)
     if command == "run":
         arguments._check_run(again)
+    if command == "network":
+        arguments._check_network(again)
     assert flags(command) - watched.looked_at - again.looked_at == LATER.get(command, set())
 
 

@@ -73,7 +73,9 @@ def test_the_words(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("command", [["run", "--on", "local"], ["init", "store"], ["network"]])
+@pytest.mark.parametrize(
+    "command", [["run", "--on", "local"], ["init", "store"], ["network", "--on", "local", "--workers", "1"]]
+)
 def test_the_commands(
     tmp_path: Path, box: Path, command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
