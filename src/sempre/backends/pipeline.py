@@ -38,7 +38,7 @@ from sempre.plan.ops import (
 _GROUP = "#group"
 # From so many rows on, joins are shared, if so many rows do so on average.
 SHARING_ROWS = 64
-SHARERS = 2
+SHARERS = 64
 
 
 class Pipeline:
