@@ -13,7 +13,8 @@ the rule reads a relation that has them side by side, which has an index like an
 A record says what its fields are, so the rule keeps its instances one for one. The relation costs a row for each row
 that is taken apart. That is worth it only where recursion comes from the other side: where an atom of the rule's own
 stratum shares a variable with the fields, and none with the atom that has the record. If that atom is of the same
-stratum, it stays as it is, since rows would go through one more round.
+stratum, it stays as it is, since rows would go through one more round. So do active rules, which would fire a cycle
+later.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ Taking: TypeAlias = Unpack | Compare
 
 def with_fields(program: CheckedProgram) -> CheckedProgram:
     """The program with relations of records and their fields, for the rules that look for records by what they hold."""
+    if program.semantics == "active":
+        return program
     homes = {name: stratum.index for stratum in program.strata for name in stratum.relations}
     beside = _Beside(program, homes)
     rules = [beside.rule(rule) for rule in program.rules]
