@@ -82,6 +82,11 @@ install_project() {
 }
 
 build_venv() {
+    if [ -L "$venv" ]; then
+        echo "setup: $venv is a link to an environment that others may use, and is older than the lock files:" >&2
+        echo "setup: remove the link to build one here, or touch $venv/.installed to use it as it is." >&2
+        exit 1
+    fi
     if command -v uv >/dev/null 2>&1; then
         uv venv --quiet --clear --python "$python" "$venv"
         return

@@ -55,7 +55,9 @@ def test_a_command_that_is_ended(number: signal.Signals, tmp_path: Path) -> None
         names = sorted(path.name for path in (tmp_path / "out").iterdir())
         # Before the command has taken the signals over, and after the interpreter has given them up, they kill.
         ends = {128 + number, -number} | ({0} if names else set())
-        assert process.returncode in ends, said
+        # An interpreter that is interrupted while it starts says that it cannot, and no line of ours has run.
+        never_began = process.returncode == 1 and said.startswith("Fatal Python error: init_")
+        assert process.returncode in ends or never_began, said
         assert names in ([], ["edge.csv", "reach.csv"])
         assert ended_before or process.returncode or names
         assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".tmp")] == []
