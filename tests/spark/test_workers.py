@@ -46,7 +46,7 @@ def test_more_workers_than_slots_are_refused(spark: SparkSession) -> None:
     began = time.monotonic()
     with pytest.raises(sempre.BackendError, match="E744"):
         sempre.Database(REACH, spark=spark, place="workers", workers=slots + 1)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10  # a barrier job that finds no slots would wait for minutes
     assert spark.range(3).count() == 3
 
 

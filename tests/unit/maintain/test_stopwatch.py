@@ -12,9 +12,9 @@ from sempre.maintain.stopwatch import Stopwatch
 
 def test_waiting_is_no_work() -> None:
     watch = Stopwatch()
-    time.sleep(0.2)
-    assert watch.passed >= 0.2
-    assert watch.seconds < 0.1
+    time.sleep(0.5)
+    assert watch.passed >= 0.5
+    assert watch.seconds < 0.4
 
 
 def test_work_of_several_threads_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
