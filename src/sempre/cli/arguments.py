@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 
 from sempre.cli.souffle_options import UsageError, add_reading, add_refused, jobs
@@ -64,7 +65,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
         argv = [argv[1], "--help"]
     if argv[0] not in COMMANDS:
         instead = f"the commands are {', '.join(COMMANDS)}"
-        if any(word.endswith(".dl") for word in argv):
+        similar = get_close_matches(argv[0], COMMANDS, n=1)
+        if similar:
+            instead = " ".join(["sempre", *similar, *argv[1:]])
+        elif any(word.endswith(".dl") for word in argv):
             instead = f"sempre run {' '.join(argv)}"
         raise UsageError(f"unknown command `{argv[0]}`\nhint: {instead}")
     options = _parser(argv[0]).parse_args(argv[1:])

@@ -250,6 +250,8 @@ def _check_width(cells: list[Cell], relation: Relation, layout: TextFormat) -> N
         message, hint = f"the line is empty: {message}", "Remove it."
     elif len(cells) == 1 and layout.delimiter == "\t" and wanted > 1:
         hint += ' Separate them by tabs, or name another character with delimiter=",".'
+    elif len(cells) > wanted and not layout.rfc4180 and any(cell.text.startswith('"') for cell in cells):
+        hint += " If quotes keep a cell together, say rfc4180=true."
     raise CellFault("E502", message, hint)
 
 

@@ -156,6 +156,7 @@ def test_options_reach_the_database() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["aply", "s", "c.dl"], "error: unknown command `aply`\nhint: sempre apply s c.dl\n"),
         (["fly"], "error: unknown command `fly`\nhint: the commands are run, check, format, lsp, init, "),
         (
             ["run"],

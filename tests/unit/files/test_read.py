@@ -98,6 +98,12 @@ BAD = [
         "hint: `r` has the columns x, y.",
     ),
     (
+        b'1\t"2\t3"\n',
+        EDGE,
+        'error[E502]: expected 2 columns, found 3\n  --> r.facts:1:1\n 1 | 1\t"2\t3"\n   | ^^^^^^^\n'
+        "hint: `r` has the columns x, y. If quotes keep a cell together, say rfc4180=true.",
+    ),
+    (
         b"1\t2\n\n",
         EDGE,
         "error[E502]: the line is empty: expected 2 columns, found 1\n  --> r.facts:2:1\n 2 | \n   | ^\n"
