@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -87,9 +87,8 @@ class View:
 
 @pytest.fixture(autouse=True)
 def _stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    module = ModuleType("sempre.api")
-    module.__dict__.update(Program=FakeProgram, Database=FakeDatabase)
-    monkeypatch.setitem(sys.modules, "sempre.api", module)
+    monkeypatch.setattr("sempre.api.Program", FakeProgram)
+    monkeypatch.setattr("sempre.api.Database", FakeDatabase)
     monkeypatch.setattr(FakeDatabase, "fail", None)
     monkeypatch.setattr(FakeProgram, "checked", CHECKED)
     monkeypatch.delenv("SEMPRE_DEBUG", raising=False)
