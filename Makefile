@@ -29,8 +29,9 @@ demo: setup  ## who can read what: a pipeline on Spark, from generated tables to
 	@$(BIN)/python examples/access/demo.py $(BUILD)/access
 
 # Four lanes, three of them at once: tests on Spark wait for jobs, so that three keep two cores busy. The longest begin.
+# One that fails stops no other.
 test: setup  ## the whole suite but what is slow
-	@$(MAKE) --no-print-directory -j 3 -O test-classic test-property test-connect test-units
+	@$(MAKE) --no-print-directory -k -j 3 -O test-classic test-property test-connect test-units
 
 test-core: setup test-property test-units  ## the tests that need no Spark
 

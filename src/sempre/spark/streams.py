@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.2
 # What `foreachBatch` hands to a query that has been told to stop.
 STOPPED = "the stream is stopping"
+# Spark waits ten seconds for the process that runs a function of batches, and no setting changes that.
+SLOW_PROCESS = "Python worker failed to connect back"
+STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class Maintenance:
         is_remote = type(df).__module__.startswith("pyspark.sql.connect.")
         writer = _writer(df, options)
         if not (is_remote or options.keep_batches):
-            query = writer.foreachBatch(self._on_batch).start()
+            query = started(writer.foreachBatch(self._on_batch))
             self._stream = str(query.id)
             self._started.set()
             return query
@@ -117,7 +120,7 @@ class Maintenance:
             message = "kept batches are applied from the first on: there is nothing to trust the checkpoint for"
             raise StateError(Diagnostic("E650", message, hint="Leave trust_checkpoint out."))
         self._inbox = Inbox(df.sparkSession, f"{_located(options.checkpoint)}/inbox", df.schema)
-        query = writer.foreachBatch(keeper(self._inbox.folder)).start()
+        query = started(writer.foreachBatch(keeper(self._inbox.folder)))
         self._stream = str(query.id)
         self._thread = threading.Thread(
             target=self._follow, args=(query, self._inbox), name="sempre-stream", daemon=True
@@ -279,6 +282,17 @@ def _writer(df: DataFrame, options: StreamOptions) -> DataStreamWriter:
     if options.name is not None:
         writer = writer.queryName(options.name)
     return writer if options.trigger is None else writer.trigger(**options.trigger)
+
+
+def started(writer: DataStreamWriter) -> StreamingQuery:
+    """Start a stream; on a machine that is busy, Spark may find its process too slow, before it has read anything."""
+    for _ in range(STARTS - 1):
+        try:
+            return writer.start()
+        except Exception as error:
+            if SLOW_PROCESS not in str(error):
+                raise
+    return writer.start()
 
 
 def _located(checkpoint: str) -> str:
