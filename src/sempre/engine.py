@@ -48,6 +48,7 @@ from sempre.modules.spec import Module
 from sempre.places import EpochSizes, Places, PlaceTooSmall
 from sempre.plan.backend import CLUSTER, DRIVER, WORKERS, Backend, Rows, Version
 from sempre.plan.faults import limit_errors
+from sempre.plan.meter import Meter
 from sempre.plan.ops import Neighbors, relations_of
 from sempre.rewrites.successors import shown
 
@@ -99,6 +100,7 @@ class StratumReport:
     """How a stratum was brought up to date; that of neighbors goes by the name of what is sorted.
 
     `why` has the numbers that choices were based on, where there were some; `modules` are those that took part.
+    `profile` is what was measured of rules and rounds, if that was asked for.
     """
 
     relations: tuple[str, ...]
@@ -110,6 +112,7 @@ class StratumReport:
     placement: str = DRIVER
     why: str = ""
     modules: tuple[str, ...] = ()
+    profile: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,7 @@ class Engine:
     `modules` are evaluated by algorithms of their own. Rules in `deferred` are not evaluated at all until `version` is
     asked for their relation. `branch` makes a backend for questions, where they need not wait for an epoch under way.
     `switch` is that of `elastic`. With `maintain_only` an epoch that would have to evaluate a stratum anew is refused.
+    A `meter` measures rules and rounds.
     """
 
     program: CheckedProgram
@@ -192,6 +196,7 @@ class Engine:
     branch: Callable[[], Backend] | None = None
     switch: float | None = None
     maintain_only: bool = False
+    meter: Meter | None = None
     places: Places = field(init=False)
     _snapshot: Snapshot = field(init=False)
 
@@ -406,6 +411,8 @@ class Engine:
             epoch.new.update({name: before.versions[name] for name in stratum.relations})
             return memory, None
         began = time.perf_counter()
+        if self.meter is not None:
+            self.meter.begin()
         if not stratum.nonrecursive and not stratum.recursive and not is_guarded(stratum, self.program):
             outcome = self._explicit_only(epoch, stratum)
             decision = Decision(outcome.versions[stratum.relations[0]].place, self.strategy)
@@ -424,6 +431,7 @@ class Engine:
             decision.place,
             outcome.why or decision.why,
             tuple(map(str, outcome.modules)),
+            None if self.meter is None else self.meter.taken((*stratum.nonrecursive, *stratum.recursive)),
         )
         return outcome.memory, report
 
@@ -537,14 +545,20 @@ class Engine:
         return Outcome({name: version}, {name: change}, None, 0)
 
     def _round_observer(self, stratum: Stratum, started: float) -> Callable[[int, int], None]:
-        progress, base = self.progress, self._snapshot
-        if progress is None:
+        progress, meter, base = self.progress, self.meter, self._snapshot
+        if progress is None and meter is None:
             return _no_round
+        if meter is not None:
+            meter.begin()
         total = 0
 
         def observe(round_: int, facts: int) -> None:
             nonlocal total
             total += facts
+            if meter is not None:
+                meter.round(facts)
+            if progress is None:
+                return
             seconds = time.perf_counter() - started
             progress(Progress(stratum.index + 1, len(self.program.strata), round_, total, seconds))
             if self._snapshot is not base:
