@@ -461,6 +461,10 @@ class Engine:
                 if decision.place == WORKERS:
                     options = replace(options, workers=0)
             except Abandoned as reason:
+                if decision.one_pass is not None:
+                    epoch.notes.append(f"{shown(stratum.relations)} by rounds: {reason}")
+                    options = replace(options, closes=None)
+                    continue
                 assert decision.followed
                 epoch.notes.append(f"{shown(stratum.relations)} not followed in the driver: {reason}")
                 options = replace(options, follows=None)
