@@ -181,7 +181,7 @@ class Engine:
     `modules` are evaluated by algorithms of their own. Rules in `deferred` are not evaluated at all until `version` is
     asked for their relation. `branch` makes a backend for questions, where they need not wait for an epoch under way.
     `switch` is that of `elastic`. With `maintain_only` an epoch that would have to evaluate a stratum anew is refused.
-    A `meter` measures rules and rounds.
+    A `meter` measures rules and rounds. `announce` is told what is about to be done, for the names of jobs.
     """
 
     program: CheckedProgram
@@ -197,6 +197,7 @@ class Engine:
     switch: float | None = None
     maintain_only: bool = False
     meter: Meter | None = None
+    announce: Callable[[str], None] | None = None
     places: Places = field(init=False)
     _snapshot: Snapshot = field(init=False)
 
@@ -357,6 +358,8 @@ class Engine:
             memories[stratum.index], report = self._stratum(epoch, stratum, before, started)
             if report is not None:
                 reports.append(report)
+        if self.announce is not None:
+            self.announce(f"epoch {before.epoch + 1}")
         for backend in self.places.backends.values():
             backend.finish()
         explicit = self._shared(pending.explicit, epoch.new)
@@ -413,6 +416,8 @@ class Engine:
         began = time.perf_counter()
         if self.meter is not None:
             self.meter.begin()
+        if self.announce is not None:
+            self.announce(f"epoch {before.epoch + 1}, {shown(stratum.relations)}")
         if not stratum.nonrecursive and not stratum.recursive and not is_guarded(stratum, self.program):
             outcome = self._explicit_only(epoch, stratum)
             decision = Decision(outcome.versions[stratum.relations[0]].place, self.strategy)
@@ -447,7 +452,7 @@ class Engine:
             room = places.room(decision.place)
             if room is not None and (decision.strategy == GUARDED or calls_python(stratum)):
                 room = None
-            observer = self._round_observer(stratum, started)
+            observer = self._round_observer(stratum, started, before.epoch + 1)
             guard = observer if room is None else places.guard(stratum, epoch, observer, room)
             work = places.at(epoch, decision.place, stratum, guard)
             work.decision = decision
@@ -548,9 +553,10 @@ class Engine:
             change = Change(nothing, nothing)
         return Outcome({name: version}, {name: change}, None, 0)
 
-    def _round_observer(self, stratum: Stratum, started: float) -> Callable[[int, int], None]:
-        progress, meter, base = self.progress, self.meter, self._snapshot
-        if progress is None and meter is None:
+    def _round_observer(self, stratum: Stratum, started: float, epoch: int) -> Callable[[int, int], None]:
+        """Tells whoever wants to know what the rounds of a stratum find."""
+        progress, meter, base, announce = self.progress, self.meter, self._snapshot, self.announce
+        if progress is None and meter is None and announce is None:
             return _no_round
         if meter is not None:
             meter.begin()
@@ -561,6 +567,8 @@ class Engine:
             total += facts
             if meter is not None:
                 meter.round(facts)
+            if announce is not None:
+                announce(f"epoch {epoch}, {shown(stratum.relations)}, round {round_ + 1}")
             if progress is None:
                 return
             seconds = time.perf_counter() - started

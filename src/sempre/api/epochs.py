@@ -106,6 +106,8 @@ class Epochs:
                 branch=(lambda: sealed(self._backend.branch())) if is_alone else None,
                 switch=check_switch(options.strategy, options.switch),
             )
+            if self._cluster is not None:
+                self._engine.announce = self._cluster.announce
             if options.profile:
                 self._engine.meter = self._backend.meter = Meter()
         self._frames = RelationFrames(program.checked, spark, self._cluster)
