@@ -388,13 +388,13 @@ class Database(Epochs):
         publish_from_store(self, None if folder is None else str(folder))
 
     def metrics(self) -> str:
-        """Figures of the last epoch, in the text format of Prometheus."""
-        from sempre.storage.metrics import prometheus
+        """Figures of the last epoch of a store, as OpenMetrics text."""
+        from sempre.storage.metrics import openmetrics
 
         self._materialized()
         if self._keeper is None or self._keeper.manifest is None:
             raise StateError("only a database with a store has metrics", hint="Use `Database(program, store=...)`.")
-        return prometheus(self._keeper.manifest, len(self._keeper.store.epochs()))
+        return openmetrics(self._keeper.store, self._keeper.manifest)
 
     def at_epoch(self, epoch: int) -> Database:
         """The database as it was after an earlier epoch, to be read only. Close it when it is no longer needed."""

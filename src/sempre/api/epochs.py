@@ -285,6 +285,7 @@ class Epochs:
             raise
         finally:
             self._publishing = False
+        made[0].report.log(engine.snapshot.epoch)
         return made[0]
 
     def _has_lost_workers(self) -> bool:

@@ -187,7 +187,11 @@ def _store_parser(command: str) -> _Parser:
     if command == "verify":
         add("--repair", action="store_true", help="where it differs, write the right state as a new epoch")
     if command == "history":
-        add("--metrics", action="store_true", help="print counters of the last epoch for Prometheus")
+        add(
+            "--metrics",
+            action="store_true",
+            help="print figures of the last epoch as OpenMetrics text, for Prometheus and its likes",
+        )
     if command == "vacuum":
         add("--keep", metavar="N", type=_positive, default=1, help="how many epochs stay (default: 1, the current)")
     return parser

@@ -286,13 +286,13 @@ def verify(options: argparse.Namespace) -> int:
 
 def history(options: argparse.Namespace) -> int:
     """One line per epoch."""
-    from sempre.storage.metrics import prometheus
+    from sempre.storage.metrics import openmetrics
     from sempre.storage.store import Store
 
     store = Store(options.store)
     store.require()
     if options.metrics:
-        print(prometheus(store.manifest(), len(store.epochs())), end="")
+        print(openmetrics(store, store.manifest()), end="")
         return 0
     for manifest in store.manifests():
         print(manifest.line)
