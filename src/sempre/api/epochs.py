@@ -252,6 +252,8 @@ class Epochs:
                     self._revive()
         finally:
             self._evaluating = was_evaluating
+            if (clear := getattr(self._options.progress, "clear", None)) is not None:  # whoever shows something
+                clear()
 
     def _attempt(
         self,
