@@ -78,6 +78,11 @@ class Report:
 
         return profile_page(title, [self.to_json()])
 
+    def _repr_html_(self) -> str:
+        from sempre.api.notebooks import page_html
+
+        return page_html(self.to_html(), 3 * len(self.strata))
+
 
 def _stratum(report: StratumReport) -> dict[str, Any]:
     """How a stratum was brought up to date; what was not measured is left out."""
@@ -182,6 +187,12 @@ class ChangeSet:
 
     def __bool__(self) -> bool:
         return any(self.report.added.values()) or any(self.report.removed.values())
+
+    def _repr_html_(self) -> str:
+        from sempre.api.notebooks import changes_html
+
+        report = self.report
+        return changes_html(report.added, report.removed, report.seconds, report.why)
 
     def __repr__(self) -> str:
         parts = []

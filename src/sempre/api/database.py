@@ -16,6 +16,7 @@ from sempre.active.active_engine import ActiveEngine
 from sempre.api.branches import Whatif, branch_off
 from sempre.api.changes import ChangeSet, CycleChanges
 from sempre.api.epochs import Epochs
+from sempre.api.notebooks import notebook_progress
 from sempre.api.options import Options, check_amounts, check_options, check_store, check_switch
 from sempre.api.program import Program
 from sempre.api.questions import ask, question, release, standing_questions
@@ -57,7 +58,8 @@ class Database(Epochs):
     switch
         For strategy `elastic`: the share of a run from scratch after which an update is given up for one, or `never`.
     progress
-        Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`.
+        Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`. In
+        notebooks that is shown below the cell, unless something else is given.
     store
         A directory in which every epoch is kept; made when it is not there. The database goes on where the store is.
     epoch
@@ -106,6 +108,7 @@ class Database(Epochs):
             strategy, modules, place, threads, memory, cycles, progress, limits, switch, check_modules, workers, profile
         )
         program = program.under(semantics)
+        options = options if progress is not None else replace(options, progress=notebook_progress())
         super().__init__(program.on_demand(demand) if demand else program, spark, options)
         self._streams: list[Maintenance] = []
         if store is not None:
