@@ -13,10 +13,10 @@ from typing import Any
 
 from sempre.engine import Progress
 
-SHOWN_ROWS = 20
+NOTEBOOK_ROWS = 20
 LONGEST_TEXT = 80
 QUIET_SECONDS = 2.0
-REFRESH_SECONDS = 0.5
+NOTEBOOK_SECONDS = 0.5
 
 
 def rows_html(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], count: int) -> str:
@@ -54,7 +54,7 @@ class NotebookProgress:
 
     def __call__(self, progress: Progress) -> None:
         now = time.perf_counter()
-        if progress.seconds < QUIET_SECONDS or now - self._shown < REFRESH_SECONDS:
+        if progress.seconds < QUIET_SECONDS or now - self._shown < NOTEBOOK_SECONDS:
             return
         self._shown = now
         bundle = {"text/html": progress_html(progress), "text/plain": ""}

@@ -126,9 +126,9 @@ class View:
         return self._database._retried(read)
 
     def _repr_html_(self) -> str:
-        from sempre.api.notebooks import SHOWN_ROWS, rows_html
+        from sempre.api.notebooks import NOTEBOOK_ROWS, rows_html
 
-        return rows_html(self.name, self.relation.columns, self._first(SHOWN_ROWS), len(self))
+        return rows_html(self.name, self.relation.columns, self._first(NOTEBOOK_ROWS), len(self))
 
     def __repr__(self) -> str:
         columns = ", ".join(

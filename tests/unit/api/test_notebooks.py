@@ -10,6 +10,7 @@ import pytest
 
 import sempre
 from sempre.api import notebooks
+from sempre.api.explanations import Proof, WhyNot
 from sempre.engine import Progress
 
 PROGRAM = """
@@ -45,7 +46,7 @@ def test_relations_and_changes_are_tables() -> None:
     with sempre.Database(PROGRAM) as db:
         changes = db.apply(insert={"edge": [(n, f"<{n}>") for n in range(30)]})
         page = db["edge"]._repr_html_()
-        assert page.count("<tr>") == 1 + notebooks.SHOWN_ROWS
+        assert page.count("<tr>") == 1 + notebooks.NOTEBOOK_ROWS
         assert "<b>edge</b>: 30 rows, the first 20" in page
         assert "<td>&lt;0&gt;</td>" in page
         assert "<b>yes</b>: 1 row</p>" in db["yes"]._repr_html_()
@@ -62,6 +63,7 @@ def test_proofs_are_pages_in_frames() -> None:
     with sempre.Database(PROGRAM) as db:
         db.apply(insert={"edge": [(0, "a"), (1, "b")]})
         for explained in (db.explain('path(0, "b")'), db.explain('path(7, "b")', absent=True)):
+            assert isinstance(explained, Proof | WhyNot)
             frame = explained._repr_html_()
             assert frame.startswith("<iframe")
             assert "&lt;!doctype html&gt;" in frame
@@ -70,7 +72,7 @@ def test_proofs_are_pages_in_frames() -> None:
 
 def test_an_epoch_tells_how_far_it_is(kernel: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebooks, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(notebooks, "REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr(notebooks, "NOTEBOOK_SECONDS", 0.0)
     with sempre.Database(PROGRAM, modules="off") as db:
         db.apply(insert={"edge": [(n, str(n)) for n in range(5)]})
         assert 'max="3"' in kernel[0]
