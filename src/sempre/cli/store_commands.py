@@ -49,8 +49,8 @@ def init(options: argparse.Namespace) -> int:
     with pipeline(options) as io, Database(program, store=store, spark=io.session(), **_knobs(options)) as database:
         changes = _first_epoch(options, checked, io, database, outputs)
         print(summary(0, changes))
-        _publish(database, changes)
-        write_reports(options, options.program.name, [_told(0, changes)], io.session_seconds)
+        published = _publish(database, changes)
+        write_reports(options, options.program.name, [_told(0, changes)], io.session_seconds, published)
     return 0
 
 
@@ -71,15 +71,17 @@ def _first_epoch(
     return first_epoch(database, tables, beginning(checked, options.facts, shown, versions))
 
 
-def _publish(database: Database, changes: ChangeSet | None) -> None:
-    """Write the outputs of an epoch, if they go anywhere."""
+def _publish(database: Database, changes: ChangeSet | None) -> bool:
+    """Write the outputs of an epoch, if they go anywhere and do not show it already; whether that was done."""
     from sempre.api.publish import publish_from_store
     from sempre.api.stores import keeper_of
 
     keeper = keeper_of(database)
     folder = keeper.followed.outputs if keeper.followed else ""
-    if folder and (changes is not None or keeper.store.published() != (database.epoch, folder)):
-        show_warnings(publish_from_store(database, None, changes).warnings, {})
+    if not folder or (changes is None and keeper.store.published() == (database.epoch, folder)):
+        return False
+    show_warnings(publish_from_store(database, None, changes).warnings, {})
+    return True
 
 
 def _with_present_inputs(checked: CheckedProgram) -> CheckedProgram:
@@ -107,13 +109,13 @@ def apply(options: argparse.Namespace) -> int:
     """Apply changes, each epoch durable before it is announced."""
     with opened(options) as database:
         epochs = [epoch for path in options.changes for epoch in read_changes(database.program.checked, path)]
-        told = []
+        told, published = [], False
         for epoch in epochs:
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
             print(summary(database.epoch, changes), flush=True)
-            _publish(database, changes)
+            published |= _publish(database, changes)
             told.append(_told(database.epoch, changes))
-        write_reports(options, options.store, told, 0.0)
+        write_reports(options, options.store, told, 0.0, published)
     return 0
 
 
@@ -141,9 +143,9 @@ def refresh(options: argparse.Namespace) -> int:
             print(f"epoch {database.epoch}: nothing new")
         else:
             print(summary(database.epoch, found.changes), flush=True)
-        _publish(database, found.changes)
+        published = _publish(database, found.changes)
         told = [] if found.changes is None else [_told(database.epoch, found.changes)]
-        write_reports(options, options.store, told, 0.0)
+        write_reports(options, options.store, told, 0.0, published)
     return 0
 
 
