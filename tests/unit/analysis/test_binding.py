@@ -93,7 +93,10 @@ def test_all_errors_of_a_program_are_reported_at_once() -> None:
     [
         (".functor f(x: nowhere): number\n.decl p(x: number) p(@f(1)).", ["E310"]),
         (".functor f(x: number): B .type B <: nowhere\n.decl p(x: number) p(@f(1)).", ["E310"]),
-        (".aggregate f(x: nowhere): number\n.decl p(x: number) p(1). .decl q(n: number) q(n) :- n = @f x : { p(x) }.", ["E310"]),
+        (
+            ".aggregate f(x: nowhere): number\n.decl p(x: number) p(1). .decl q(n: number) q(n) :- n = @f x : { p(x) }.",
+            ["E310"],
+        ),
     ],
 )
 def test_a_wrong_declaration_leaves_out_the_rules_that_need_it(text: str, codes: list[str]) -> None:
