@@ -94,7 +94,16 @@ def test_all_errors_of_a_program_are_reported_at_once() -> None:
         (".functor f(x: nowhere): number\n.decl p(x: number) p(@f(1)).", ["E310"]),
         (".functor f(x: number): B .type B <: nowhere\n.decl p(x: number) p(@f(1)).", ["E310"]),
         (
-            ".aggregate f(x: nowhere): number\n.decl p(x: number) p(1). .decl q(n: number) q(n) :- n = @f x : { p(x) }.",
+            ".decl e(x: number) .input e .decl d(x: number) d(min(x)) :- d(x). d(1, min(x)) :- e(x). d(x) :- e(x).",
+            ["E203", "E410"],
+        ),
+        (
+            ".type P = [v: nowhere, rest: P]\n.decl p(x: P) .input p .decl n(n: number) n(1) :- p(x), 1 = f_first(x).",
+            ["E310"],
+        ),
+        (".decl d(x: number) d(1, min(2)).\n.decl p(x: number) p(x) :- d(x).", ["E203"]),
+        (
+            ".aggregate f(x: nowhere): number\n.decl p(x: number) p(1). .decl q(n: number) q(@f x : { p(x) }).",
             ["E310"],
         ),
     ],
