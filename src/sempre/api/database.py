@@ -101,7 +101,7 @@ class Database(Epochs):
         check_amounts(threads, workers, memory, place)
         check_switch(strategy, switch)
         check_store(store, epoch, migrate)
-        program = Program(program, semantics=semantics) if isinstance(program, str) else program
+        program = program if isinstance(program, Program) else Program(program, semantics=semantics)
         options = Options(
             strategy, modules, place, threads, memory, cycles, progress, limits, switch, check_modules, workers, profile
         )
