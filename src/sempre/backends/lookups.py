@@ -254,7 +254,8 @@ def _total(spans: Spans) -> int:
 
 
 def _expand(spans: Spans, sieve: Sieve | None) -> tuple[join.Rows, Keys]:
-    rows_of, keys_of = [], []
+    rows_of: list[join.Rows] = []
+    keys_of: list[Keys] = []
     for run, starts, stops in spans:
         rows, keys = run.expand(starts, stops) if sieve is None else run.sift(starts, stops, sieve)
         if rows.size or (run is spans[-1][0] and not rows_of):

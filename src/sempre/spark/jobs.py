@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ class Jobs:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, "sempre-job")
         told = doing or [self.doing] * len(actions)
-        futures = [self._pool.submit(self._tagged, *each) for each in zip(actions, told, strict=True)]
+        futures = [self._pool.submit(self._tagged, action, what) for action, what in zip(actions, told, strict=True)]
         try:
             return [future.result() for future in futures]
         except BaseException:
@@ -137,7 +137,7 @@ def described(spark: SparkSession, doing: str) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(Exception):
-            context.setLocalProperty(DESCRIPTION, before)
+            context.setLocalProperty(DESCRIPTION, cast("str", before))  # None takes it away; the stubs do not know
 
 
 def _is_remote(spark: SparkSession) -> bool:
