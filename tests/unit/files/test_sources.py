@@ -139,7 +139,7 @@ def test_a_table_of_changes_needs_the_epoch_that_it_shows(tmp_path: Path) -> Non
 
 
 def test_merging_is_for_tables() -> None:
-    with pytest.raises(sempre.ProgramError, match="`mode=merge` is for tables that keep versions"):
+    with pytest.raises(sempre.ProgramError, match="`mode=merge` is for tables that can change in part"):
         sempre.Database(checked(target="mode=merge"), store=None).publish(".")
 
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from sempre.analysis.model import Relation
 from sempre.diagnostics import DataError, Diagnostic
-from sempre.files.directive_options import Endpoint
+from sempre.files.directive_options import LAKE, Endpoint
+from sempre.files.locations import is_url, path_inside
 
 
 class TableTarget(Protocol):
@@ -35,12 +36,32 @@ class TableTarget(Protocol):
         ...
 
 
-def target_of(endpoint: Endpoint, folder: Path) -> TableTarget:
-    """The table that an output names."""
+def target_of(endpoint: Endpoint, folder: str) -> TableTarget:
+    """The table that an output names, of those that need no Spark."""
+    if endpoint.io not in (*LAKE, "sqlite", "parquet") or (endpoint.io == "parquet" and _is_far(endpoint, folder)):
+        message = f"a store cannot append changes to `{endpoint.filename}` in `{folder}`"
+        hint = "Use a table: IO=delta, iceberg, sqlite, jdbc or spark; or IO=parquet in a folder of this machine."
+        raise DataError(Diagnostic("E512", message, hint=hint))
+    return _table(endpoint, Path(folder))
+
+
+def _is_far(endpoint: Endpoint, folder: str) -> bool:
+    return is_url(folder) or is_url(endpoint.filename)
+
+
+def _table(endpoint: Endpoint, folder: Path) -> TableTarget:
     if endpoint.io == "delta":
         from sempre.files.targets.delta_target import DeltaTarget
 
         return DeltaTarget(endpoint, folder)
+    if endpoint.io == "sqlite":
+        from sempre.files.targets.sqlite_target import sqlite_target
+
+        return sqlite_target(endpoint, folder)
+    if endpoint.io == "parquet":
+        from sempre.files.targets.parquet_changes import ParquetChanges
+
+        return ParquetChanges(path_inside(folder, endpoint.filename))
     from sempre.files.targets.iceberg_target import IcebergTarget
 
     return IcebergTarget(endpoint, folder)
@@ -59,7 +80,7 @@ def publishable(rows: pa.Table, relation: Relation) -> pa.Table:
             column = rows.column(at)
             if rows.num_rows and pc.max(column).as_py() >= 1 << 63:
                 message = f"column `{field.name}` of relation `{relation.name}` has numbers beyond 63 bits"
-                hint = "Delta Lake and Iceberg have no unsigned numbers: publish it as text, with to_string(...)."
+                hint = "Tables have no unsigned numbers: publish it as text, with to_string(...)."
                 raise DataError(Diagnostic("E512", message, hint=hint))
             rows = rows.set_column(at, field.with_type(pa.int64()), column.cast(pa.int64()))
     return rows
