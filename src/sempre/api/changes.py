@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sempre.active.active_engine import ActiveEngine
-from sempre.active.inference import Cycle
 from sempre.api.intake import unknown
 from sempre.api.options import peak_rss
 from sempre.api.program import Program
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from sempre.active.active_engine import ActiveEngine
+    from sempre.active.inference import Cycle
     from sempre.workers.workers_backend import WorkersBackend
 
 SIDES = ("plus", "minus")

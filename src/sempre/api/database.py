@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sempre.active.active_engine import ActiveEngine
 from sempre.api.branches import Whatif, branch_off
 from sempre.api.changes import ChangeSet, CycleChanges
 from sempre.api.epochs import Epochs
@@ -22,7 +21,7 @@ from sempre.api.questions import ask, question, release, standing_questions
 from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View, find
 from sempre.diagnostics import StateError
-from sempre.engine import EpochResult, Progress
+from sempre.engine import Engine, EpochResult, Progress
 from sempre.lang.parser import parse_atom
 from sempre.limits import DEFAULTS, Limits
 from sempre.modules.choice import Wanted
@@ -167,7 +166,7 @@ class Database(Epochs):
         if cycle is None:
             return
         self._active()
-        assert isinstance(self._engine, ActiveEngine)
+        assert not isinstance(self._engine, Engine)
         most = self._engine.limit
         if isinstance(cycle, bool) or not isinstance(cycle, int) or not 0 <= cycle <= most:
             hint = f"Use a whole number from 0, the input, to {most:,}, the most that `cycles` allows."
@@ -273,7 +272,7 @@ class Database(Epochs):
         """The relations as they were after a cycle of the last epoch's run; cycle 0 is the input."""
         self._active()
         self._materialized()
-        assert isinstance(self._engine, ActiveEngine)
+        assert not isinstance(self._engine, Engine)
         timeline = self._engine.timeline
         if not 0 <= cycle <= timeline.cycles:
             raise StateError(f"there is no cycle {cycle}", hint=f"The run has the cycles 0 to {timeline.cycles}.")
@@ -299,7 +298,7 @@ class Database(Epochs):
         """
         from sempre.api.explanations import why, why_not
 
-        if isinstance(self._engine, ActiveEngine):
+        if not isinstance(self._engine, Engine):
             return self._history(fact)
         if absent:
             return why_not(self, fact, depth=depth or 1)
@@ -327,7 +326,7 @@ class Database(Epochs):
         if atom.relation not in self.program.relations:
             raise self._unknown(atom.relation)
         self._materialized()
-        assert isinstance(self._engine, ActiveEngine)
+        assert not isinstance(self._engine, Engine)
         relation = self.program.relations[atom.relation]
         columns = constant_row(atom, relation, self._encode_constants)
         return history(self._engine, relation.name, self._backend.rows(relation.name, columns, 1))
