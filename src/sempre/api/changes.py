@@ -17,7 +17,7 @@ from sempre.api.program import Program
 from sempre.api.relation_frames import RelationFrames
 from sempre.data import dataclass
 from sempre.diagnostics import StateError
-from sempre.engine import Engine, EpochResult, Snapshot
+from sempre.engine import Engine, EpochResult, Snapshot, StratumReport
 from sempre.maintain.strategy import Change, difference
 from sempre.plan.backend import CLUSTER, WORKERS, Rows
 from sempre.results import Decoder, RelationShape
@@ -59,6 +59,18 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         lists = {name: list(getattr(self, name)) for name in ("strata", "by_position", "workers")}
         return {**asdict(self), **lists}
+
+    def to_html(self, title: str = "epoch") -> str:
+        """A page of how the epoch went; with rules and rounds if the database was made with `profile=True`."""
+        from sempre.explain.profile_page import profile_page
+
+        return profile_page(title, [self.to_json()])
+
+
+def _stratum(report: StratumReport) -> dict[str, Any]:
+    """How a stratum was brought up to date; what was not measured is left out."""
+    told = asdict(report)
+    return told if report.profile is not None else {name: value for name, value in told.items() if name != "profile"}
 
 
 def skew_of(rows: Sequence[int]) -> float:
@@ -246,7 +258,7 @@ class ChangeSets:
             {name: len(change.minus) for name, change in changed.items()},
             peak_rss(),
             result.why,
-            tuple(asdict(stratum) for stratum in result.strata),
+            tuple(_stratum(stratum) for stratum in result.strata),
             result.ignored_insertions,
             result.ignored_deletions,
             by_position,

@@ -70,6 +70,8 @@ class Database(Epochs):
         Thresholds that decide how work is done, never what comes out, for tests: see `sempre.limits`.
     check_modules
         Hold every answer of a module against what it must be. It costs a run from scratch per epoch: for tests.
+    profile
+        Measure rules and rounds as well, for `changes.report.to_html()`.
     """
 
     def __init__(
@@ -93,14 +95,15 @@ class Database(Epochs):
         demand: Iterable[str] = (),
         limits: Limits = DEFAULTS,
         check_modules: bool = False,
+        profile: bool = False,
     ) -> None:
         check_options(strategy, place, semantics)
         check_amounts(threads, workers, memory, place)
         check_switch(strategy, switch)
         check_store(store, epoch, migrate)
-        program = Program(program, semantics=semantics) if isinstance(program, str) else program
+        program = program if isinstance(program, Program) else Program(program, semantics=semantics)
         options = Options(
-            strategy, modules, place, threads, memory, cycles, progress, limits, switch, check_modules, workers
+            strategy, modules, place, threads, memory, cycles, progress, limits, switch, check_modules, workers, profile
         )
         program = program.under(semantics)
         super().__init__(program.on_demand(demand) if demand else program, spark, options)

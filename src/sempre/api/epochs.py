@@ -37,6 +37,7 @@ from sempre.ingest import encode_rows, encode_value
 from sempre.kernel.values import Values
 from sempre.modules.find import modularize
 from sempre.plan.backend import sealed, sealed_for_cycles
+from sempre.plan.meter import Meter
 from sempre.results import Decoder
 from sempre.sizes import parse_size
 
@@ -105,6 +106,10 @@ class Epochs:
                 branch=(lambda: sealed(self._backend.branch())) if is_alone else None,
                 switch=check_switch(options.strategy, options.switch),
             )
+            if self._cluster is not None:
+                self._engine.announce = self._cluster.announce
+            if options.profile:
+                self._engine.meter = self._backend.meter = Meter()
         self._frames = RelationFrames(program.checked, spark, self._cluster)
         engine = self._engine if isinstance(self._engine, Engine) else None
         self._intake = Intake(program, self._backend, self._frames.border, self._cluster, engine)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -15,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from sempre.analysis.model import CheckedProgram
 from sempre.cli.pipelines import CommandPipeline, pipeline
 from sempre.cli.program_file import load_program
+from sempre.cli.reports import write_reports
 from sempre.cli.souffle_options import UsageError
 from sempre.cli.terminal import ProgressLine, is_terminal, show_warnings
-from sempre.diagnostics import DataError, Diagnostic
 from sempre.files import Epoch, check_root, write_changes
 from sempre.files.directive_options import changes_tables
 from sempre.kernel import compiled
@@ -58,8 +56,7 @@ def run(options: argparse.Namespace) -> int:
         # Scripts are read before anything is evaluated: a mistake in the last one should not cost a run.
         epochs = io.epochs(checked, options.changes)
         reports = _evaluate(options, program, epochs, io)
-        if options.report:
-            _write_report(options.report, {"epochs": reports, "session_seconds": io.session_seconds})
+        write_reports(options, options.program.name, reports, io.session_seconds)
     return 0
 
 
@@ -128,6 +125,7 @@ def _database(options: argparse.Namespace, program: Program, line: ProgressLine 
         memory=options.memory,
         cycles=options.cycles,
         progress=line,
+        profile=options.profile is not None,
     )
 
 
@@ -147,15 +145,3 @@ def _record(
             if not options.no_warn:
                 show_warnings(written.warnings, {})
     return {**changes.report.to_json(), **clock.take()}
-
-
-def _write_report(path: Path, report: dict[str, Any]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise DataError(Diagnostic("E512", f"cannot write `{path}`: {reason}")) from None
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sempre.analysis.model import CheckedProgram
 from sempre.cli.pipelines import CommandPipeline, pipeline, session
 from sempre.cli.program_file import load_program
+from sempre.cli.reports import write_reports
 from sempre.cli.souffle_options import UsageError
 from sempre.cli.terminal import ProgressLine, is_terminal, show_text, show_warnings
 from sempre.diagnostics import Diagnostic, StateError
@@ -48,6 +49,7 @@ def init(options: argparse.Namespace) -> int:
         changes = _first_epoch(options, checked, io, database, outputs)
         print(summary(0, changes))
         _publish(database, changes)
+        write_reports(options, options.program.name, [_told(0, changes)], io.session_seconds)
     return 0
 
 
@@ -103,11 +105,19 @@ def apply(options: argparse.Namespace) -> int:
     """Apply changes, each epoch durable before it is announced."""
     with opened(options) as database:
         epochs = [epoch for path in options.changes for epoch in read_changes(database.program.checked, path)]
+        told = []
         for epoch in epochs:
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
             print(summary(database.epoch, changes), flush=True)
             _publish(database, changes)
+            told.append(_told(database.epoch, changes))
+        write_reports(options, options.store, told, 0.0)
     return 0
+
+
+def _told(epoch: int, changes: ChangeSet) -> dict[str, Any]:
+    """How an epoch of a store went."""
+    return {"epoch": epoch, **changes.report.to_json()}
 
 
 def refresh(options: argparse.Namespace) -> int:
@@ -130,6 +140,8 @@ def refresh(options: argparse.Namespace) -> int:
         else:
             print(summary(database.epoch, found.changes), flush=True)
         _publish(database, found.changes)
+        told = [] if found.changes is None else [_told(database.epoch, found.changes)]
+        write_reports(options, options.store, told, 0.0)
     return 0
 
 
@@ -337,7 +349,7 @@ def _knobs(options: argparse.Namespace) -> dict[str, Any]:
         for name in ("strategy", "switch", "threads", "place", "workers", "memory")
         if name in options
     }
-    return {**given, "progress": line}
+    return {**given, "progress": line, "profile": bool(getattr(options, "profile", None))}
 
 
 def summary(epoch: int, changes: ChangeSet) -> str:

@@ -18,6 +18,7 @@ from sempre.files.directive_options import LAKE, Endpoint, output_endpoint
 from sempre.files.locations import is_url
 from sempre.spark.failures import writing
 from sempre.spark.jdbc import with_driver
+from sempre.spark.jobs import described
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -84,7 +85,7 @@ class Sinks:
 
     def _write(self, endpoint: Endpoint, df: DataFrame, mode: str) -> None:
         what, path = located_output(endpoint, self.folder)
-        with writing(what, Span(path, 0, 0, 0, 0)):
+        with writing(what, Span(path, 0, 0, 0, 0)), described(self.spark, f"writing {what.replace('`', '')}"):
             if endpoint.io == "spark" and mode == "overwrite" and self.spark.catalog.tableExists(path):
                 self._refill(df, path)
             else:

@@ -222,7 +222,8 @@ def read_all(reader: SourceReader, work: Sequence[tuple[Relation, Endpoint]]) ->
 
     jobs = Jobs(reader.spark) if reader.staying is None else reader.staying.jobs
     try:
-        outcomes = jobs.run([partial(read, *each) for each in work])
+        told = [f"reading {relation.name}" for relation, _ in work]
+        outcomes = jobs.run([partial(read, *each) for each in work], told)
     finally:
         if reader.staying is None:
             jobs.close()

@@ -149,6 +149,7 @@ def test_options_reach_the_database() -> None:
         "memory": 1_610_612_736,
         "cycles": None,
         "progress": None,
+        "profile": False,
     }
 
 
@@ -178,7 +179,6 @@ def test_options_reach_the_database() -> None:
         (["run", "p.dl", "--strategy", "magic"], "error: argument --strategy: invalid choice: 'magic'"),
         (["run", "p.dl", "--strat", "auto"], "error: unrecognized arguments: --strat auto\n"),
         (["run", "p.dl", "--report", "no/r.json"], "error: --report: there is no folder `no`\n"),
-        (["run", "p.dl", "--profile", "x.html"], "error: --profile is not in this version yet\n"),
         (["check"], "error: the following arguments are required: PROGRAM.dl\n"),
     ],
 )
