@@ -36,6 +36,9 @@ LAKE = ("delta", "iceberg")
 CATALOG_OPTIONS = ("catalog", "uri", "warehouse")
 # Databases, whose tables change in transactions.
 SQL = ("sqlite", "jdbc")
+# Tables that have no versions: a column may tell which rows are new, and others which row they replace.
+FOLLOWED_BY_COLUMN = ("sqlite", "jdbc", "spark")
+FOLLOWING = ("follow", "key")
 # Written by Soufflé's own tools into directives; they change nothing here.
 IGNORED_OPTIONS = ("attributeNames", "name", "operation", "fact-dir", "output-dir")
 
@@ -64,6 +67,7 @@ class Endpoint:
     `layout` is that of JSON: list, object or lines. `changes`: each epoch's changes are appended instead of the state
     replaced; `merges`: the state is brought up to date instead of replaced. `table`, `jdbc` and `catalog` are where the
     facts are instead of a file. `taking` says how the columns of what has names are found.
+    `follow` is a column that grows with every write, and `key` are those by which a row replaces another.
     """
 
     io: str
@@ -78,6 +82,8 @@ class Endpoint:
     taking: ColumnChoice = BY_NAME
     catalog: tuple[tuple[str, str], ...] = ()
     merges: bool = False
+    follow: str = ""
+    key: tuple[str, ...] = ()
 
     @property
     def needs_spark(self) -> bool:
@@ -161,6 +167,7 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
         _taking(relation, options, io, direction),
         tuple((key, options[key]) for key in CATALOG_OPTIONS if key in options),
         direction == "output" and _mode(options, io) == "merge",
+        *_following(relation, options, direction),
     )
 
 
@@ -169,6 +176,21 @@ def _carrier(options: Mapping[str, str], direction: str, io: str) -> str:
     if direction == "output" and io == "json" and not {"filename", "mode"} & options.keys():
         return "json" if options.get("format") == "lines" else "stdoutjson"
     return {"csv": "file", "jsonfile": "json"}.get(io, io)
+
+
+def _following(relation: Relation, options: Mapping[str, str], direction: str) -> tuple[str, tuple[str, ...]]:
+    """The column that says which rows are new, and those that say which row they replace."""
+    follow, key = options.get("follow", ""), tuple(filter(None, options.get("key", "").split(",")))
+    if direction == "output" and (follow or key):
+        raise _BadOption("`follow` and `key` say how an .input is read\nLeave them out.")
+    if key and not follow:
+        raise _BadOption("`key` says which row a later one replaces: it needs a column that tells which are later\n"
+                         'Add one, as in follow="updated_at"; without both, all rows are compared.')  # fmt: skip
+    unknown = [name for name in key if name not in relation.columns]
+    if unknown:
+        raise _BadOption(f"`key={','.join(key)}`: relation `{relation.name}` has no column `{unknown[0]}`\n"
+                         f"It has {', '.join(relation.columns)}.")  # fmt: skip
+    return follow, key
 
 
 def _mode(options: Mapping[str, str], io: str) -> str:
@@ -200,7 +222,8 @@ def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: 
 
 
 def _check_keys(options: Mapping[str, str], io: str) -> None:
-    known = KNOWN_OPTIONS + {"jdbc": JDBC_OPTIONS, "iceberg": CATALOG_OPTIONS, "spark": ("query",)}.get(io, ())
+    own = {"jdbc": JDBC_OPTIONS, "iceberg": CATALOG_OPTIONS, "spark": ("query",)}.get(io, ())
+    known = KNOWN_OPTIONS + own + (FOLLOWING if io in FOLLOWED_BY_COLUMN else ())
     for key in options:
         if key not in known + IGNORED_OPTIONS:
             raise _BadOption(f"unknown option `{key}`\nUse one of: {', '.join(known)}.")
