@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sempre.api.branches import Whatif, branch_off
 from sempre.api.changes import ChangeSet, CycleChanges
 from sempre.api.epochs import Epochs
+from sempre.api.notebooks import notebook_progress
 from sempre.api.options import Options, check_amounts, check_options, check_store, check_switch
 from sempre.api.program import Program
 from sempre.api.questions import ask, question, release, standing_questions
@@ -56,7 +57,8 @@ class Database(Epochs):
     switch
         For strategy `elastic`: the share of a run from scratch after which an update is given up for one, or `never`.
     progress
-        Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`.
+        Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`. In
+        notebooks that is shown below the cell, unless something else is given.
     store
         A directory in which every epoch is kept; made when it is not there. The database goes on where the store is.
     epoch
@@ -105,6 +107,7 @@ class Database(Epochs):
             strategy, modules, place, threads, memory, cycles, progress, limits, switch, check_modules, workers, profile
         )
         program = program.under(semantics)
+        options = options if progress is not None else replace(options, progress=notebook_progress())
         super().__init__(program.on_demand(demand) if demand else program, spark, options)
         self._streams: list[Maintenance] = []
         if store is not None:
@@ -387,13 +390,13 @@ class Database(Epochs):
         publish_from_store(self, None if folder is None else str(folder))
 
     def metrics(self) -> str:
-        """Figures of the last epoch, in the text format of Prometheus."""
-        from sempre.storage.metrics import prometheus
+        """Figures of the last epoch of a store, as OpenMetrics text."""
+        from sempre.storage.metrics import openmetrics
 
         self._materialized()
         if self._keeper is None or self._keeper.manifest is None:
             raise StateError("only a database with a store has metrics", hint="Use `Database(program, store=...)`.")
-        return prometheus(self._keeper.manifest, len(self._keeper.store.epochs()))
+        return openmetrics(self._keeper.store, self._keeper.manifest)
 
     def at_epoch(self, epoch: int) -> Database:
         """The database as it was after an earlier epoch, to be read only. Close it when it is no longer needed."""

@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,8 @@ class Jobs:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, "sempre-job")
         told = doing or [self.doing] * len(actions)
-        futures = [self._pool.submit(self._tagged, action, what) for action, what in zip(actions, told, strict=True)]
+        pool = self._pool
+        futures = [pool.submit(self._tagged, action, each) for action, each in zip(actions, told, strict=True)]
         try:
             return [future.result() for future in futures]
         except BaseException:
@@ -131,13 +132,13 @@ def described(spark: SparkSession, doing: str) -> Iterator[None]:
                 spark.removeTag(tag)
         return
     context = spark.sparkContext
-    before = context.getLocalProperty(DESCRIPTION)
+    before: Any = context.getLocalProperty(DESCRIPTION)  # None if there is none, which takes it away again
     context.setLocalProperty(DESCRIPTION, f"sempre: {doing}")
     try:
         yield
     finally:
         with contextlib.suppress(Exception):
-            context.setLocalProperty(DESCRIPTION, cast("str", before))  # None takes it away; the stubs do not know
+            context.setLocalProperty(DESCRIPTION, before)
 
 
 def _is_remote(spark: SparkSession) -> bool:
