@@ -66,6 +66,11 @@ class Intake:
 
         With `known`, values that have no code get none: the rows are to be looked for, not to be kept.
         """
+        if not isinstance(tables, Mapping):
+            raise DataError(
+                f"what changes is given by relation, and this is {type(tables).__name__}",
+                hint='Name the relation: `{"edge": rows}`.',
+            )
         coming = IncomingRows()
         # A branch begins with what is kept, and so do the facts that there are.
         values = self.backend.values.branch() if known else self.backend.values
@@ -173,5 +178,5 @@ def unknown(program: Program, name: str) -> DataError:
     """The error for a relation that is not there."""
     import difflib
 
-    close = difflib.get_close_matches(name, program.relations, 1)
+    close = difflib.get_close_matches(str(name), program.relations, 1)
     return DataError(f"no relation is called `{name}`", hint=f"Did you mean `{close[0]}`?" if close else "")

@@ -88,7 +88,7 @@ class Network:
             raise StateError(f"no placement is called `{placement}`", hint=f"They are {', '.join(PLACEMENTS)}.")
         if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
             raise StateError(f"`workers` is {workers!r}", hint="Use a whole number from 1, or leave it out.")
-        self.program = Program(program) if isinstance(program, str) else program
+        self.program = program if isinstance(program, Program) else Program(program)
         self._local = local_program(self.program.checked, algorithm)
         self._algorithm = algorithm
         self._placement = placement

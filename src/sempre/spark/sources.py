@@ -80,11 +80,7 @@ class SourceReader:
         options = dict(endpoint.jdbc)
         what = "the query" if "query" in options else f"table `{endpoint.table}`"
         with reading(what, Span(endpoint.table, 0, 0, 0, 0)):
-            if endpoint.io == "spark":
-                df = self.spark.sql(options["query"]) if options else self.spark.table(endpoint.table)
-            else:
-                options |= {} if "query" in options else {"dbtable": endpoint.table}
-                df = self.spark.read.format("jdbc").options(**with_driver(options)).load()
+            df = table_frame(self.spark, endpoint)
         return self._frame(relation, endpoint, df, what, endpoint.table)
 
     def _frame(
@@ -185,6 +181,15 @@ class SourceReader:
         return read_whole(self.spark, path, shown, relation, parse)
 
 
+def table_frame(spark: SparkSession, endpoint: Endpoint) -> DataFrame:
+    """A table of the session or of a database, or a query to it."""
+    options = dict(endpoint.jdbc)
+    if endpoint.io == "spark":
+        return spark.sql(options["query"]) if options else spark.table(endpoint.table)
+    options |= {} if "query" in options else {"dbtable": endpoint.table}
+    return spark.read.format("jdbc").options(**with_driver(options)).load()
+
+
 def read_inputs(spark: SparkSession, checked: CheckedProgram, folder: str, staying: Residency | None = None) -> Inputs:
     """What every relation with an `.input` has there; raises once, with what is wrong in every source.
 
@@ -217,7 +222,8 @@ def read_all(reader: SourceReader, work: Sequence[tuple[Relation, Endpoint]]) ->
 
     jobs = Jobs(reader.spark) if reader.staying is None else reader.staying.jobs
     try:
-        outcomes = jobs.run([partial(read, *each) for each in work])
+        told = [f"reading {relation.name}" for relation, _ in work]
+        outcomes = jobs.run([partial(read, *each) for each in work], told)
     finally:
         if reader.staying is None:
             jobs.close()

@@ -11,6 +11,7 @@ import pytest
 
 import sempre
 from sempre.analysis.model import Relation
+from sempre.api import refresh as refreshing
 from sempre.api.publish import publish_from_store
 from sempre.api.stores import vacuum
 from sempre.cli import main
@@ -139,7 +140,7 @@ def test_a_table_of_changes_needs_the_epoch_that_it_shows(tmp_path: Path) -> Non
 
 
 def test_merging_is_for_tables() -> None:
-    with pytest.raises(sempre.ProgramError, match="`mode=merge` is for tables that keep versions"):
+    with pytest.raises(sempre.ProgramError, match="`mode=merge` is for tables that can change in part"):
         sempre.Database(checked(target="mode=merge"), store=None).publish(".")
 
 
@@ -170,3 +171,17 @@ def test_a_table_of_iceberg_shows_what_was_published(tmp_path: Path) -> None:
             before = catalog.load_table("db.big").current_snapshot()
             db.publish(tmp_path)
             assert catalog.load_table("db.big").current_snapshot() == before
+
+
+def test_a_table_that_was_put_in_order_is_not_read(tmp_path: Path) -> None:
+    for at in range(3):
+        deltalake.write_deltalake(tmp_path / "t", ROWS.drop(["more"]).slice(at, 1), mode="append")
+    with sempre.Database(checked("IO=delta, table=t"), store=tmp_path / "s") as db:
+        db.refresh(tmp_path)
+        deltalake.DeltaTable(tmp_path / "t").optimize.compact()
+        found = refreshing.refresh(db, None, overwrite=False, maintain_only=False)
+        assert found.read == {"edge": "0 rows came and 0 went"}
+        deltalake.DeltaTable(tmp_path / "t").delete("x = 'a'")
+        deltalake.DeltaTable(tmp_path / "t").optimize.compact()
+        db.refresh()
+        assert set(db["edge"]) == {("b", 50), ("c", 60)}
