@@ -84,6 +84,8 @@ class Columns:
 class StreamReader:
     """Reads the batches of one stream; raises `DataError` at once when the stream lacks a column."""
 
+    rules = NO_RULES
+
     def __init__(self, checked: CheckedProgram, schema: Any, columns: Columns, rules: RowRules = NO_RULES) -> None:
         self.rules = rules
         self._relations = checked.relations

@@ -187,7 +187,12 @@ def test_files_that_are_added_to_a_folder_are_read_alone(tmp_path: Path, monkeyp
         pq.write_table(rows.slice(1, 2), tmp_path / "edge.parquet/x=d/0.parquet")
         opened: list[Path] = []
         digest = folder_source._digest
-        monkeypatch.setattr(folder_source, "_digest", lambda file: (opened.append(file), digest(file))[1])
+
+        def noted(file: Path) -> str:
+            opened.append(file)
+            return digest(file)
+
+        monkeypatch.setattr(folder_source, "_digest", noted)
         found = refreshing.refresh(db, None, overwrite=False, maintain_only=False)
         assert found.read == {"edge": "2 rows came and 0 went"}
         assert {file.parent.name for file in opened} == {"x=d"}
