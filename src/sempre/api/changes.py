@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sempre.active.active_engine import ActiveEngine
-from sempre.active.inference import Cycle
 from sempre.api.intake import unknown
 from sempre.api.options import peak_rss
 from sempre.api.program import Program
@@ -27,8 +26,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from sempre.active.active_engine import ActiveEngine
+    from sempre.active.inference import Cycle
     from sempre.workers.workers_backend import WorkersBackend
 
+logger = logging.getLogger("sempre.epochs")
+LOGGED = ("seconds", "strategy", "placement", "rounds", "instances", "jobs", "peak_rss", "why")
 SIDES = ("plus", "minus")
 FindChange = Callable[[str], Change | None]
 
@@ -60,11 +63,25 @@ class Report:
         lists = {name: list(getattr(self, name)) for name in ("strata", "by_position", "workers")}
         return {**asdict(self), **lists}
 
+    def log(self, epoch: int) -> None:
+        """A line of the logger `sempre.epochs`, whose record has the figures as fields."""
+        if not logger.isEnabledFor(logging.INFO):
+            return
+        added, removed = sum(self.added.values()), sum(self.removed.values())
+        fields = {name: getattr(self, name) for name in LOGGED} | {"epoch": epoch, "added": added, "removed": removed}
+        facts = f"+{added:,} -{removed:,} facts in {self.seconds:.3f} s"
+        logger.info("epoch %d: %s on %s (%s)", epoch, facts, self.placement, self.why, extra=fields)
+
     def to_html(self, title: str = "epoch") -> str:
         """A page of how the epoch went; with rules and rounds if the database was made with `profile=True`."""
         from sempre.explain.profile_page import profile_page
 
         return profile_page(title, [self.to_json()])
+
+    def _repr_html_(self) -> str:
+        from sempre.api.notebooks import page_html
+
+        return page_html(self.to_html(), 3 * len(self.strata))
 
 
 def _stratum(report: StratumReport) -> dict[str, Any]:
@@ -170,6 +187,12 @@ class ChangeSet:
 
     def __bool__(self) -> bool:
         return any(self.report.added.values()) or any(self.report.removed.values())
+
+    def _repr_html_(self) -> str:
+        from sempre.api.notebooks import changes_html
+
+        report = self.report
+        return changes_html(report.added, report.removed, report.seconds, report.why)
 
     def __repr__(self) -> str:
         parts = []

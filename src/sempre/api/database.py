@@ -12,17 +12,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sempre.active.active_engine import ActiveEngine
 from sempre.api.branches import Whatif, branch_off
 from sempre.api.changes import ChangeSet, CycleChanges
 from sempre.api.epochs import Epochs
+from sempre.api.notebooks import notebook_progress
 from sempre.api.options import Options, check_amounts, check_options, check_store, check_switch
 from sempre.api.program import Program
 from sempre.api.questions import ask, question, release, standing_questions
 from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View, find
 from sempre.diagnostics import StateError
-from sempre.engine import EpochResult, Progress
+from sempre.engine import Engine, EpochResult, Progress
 from sempre.lang.parser import parse_atom
 from sempre.limits import DEFAULTS, Limits
 from sempre.modules.choice import Wanted
@@ -60,7 +60,8 @@ class Database(Epochs):
     switch
         For strategy `elastic`: the share of a run from scratch after which an update is given up for one, or `never`.
     progress
-        Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`.
+        Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`. In
+        notebooks that is shown below the cell, unless something else is given.
     store
         A directory in which every epoch is kept; made when it is not there. The database goes on where the store is.
     epoch
@@ -109,6 +110,7 @@ class Database(Epochs):
             strategy, modules, place, threads, memory, cycles, progress, limits, switch, check_modules, workers, profile
         )
         program = program.under(semantics)
+        options = options if progress is not None else replace(options, progress=notebook_progress())
         super().__init__(program.on_demand(demand) if demand else program, spark, options)
         self._streams: list[Maintenance] = []
         if store is not None:
@@ -170,7 +172,7 @@ class Database(Epochs):
         if cycle is None:
             return
         self._active()
-        assert isinstance(self._engine, ActiveEngine)
+        assert not isinstance(self._engine, Engine)
         most = self._engine.limit
         if isinstance(cycle, bool) or not isinstance(cycle, int) or not 0 <= cycle <= most:
             hint = f"Use a whole number from 0, the input, to {most:,}, the most that `cycles` allows."
@@ -276,7 +278,7 @@ class Database(Epochs):
         """The relations as they were after a cycle of the last epoch's run; cycle 0 is the input."""
         self._active()
         self._materialized()
-        assert isinstance(self._engine, ActiveEngine)
+        assert not isinstance(self._engine, Engine)
         timeline = self._engine.timeline
         if not 0 <= cycle <= timeline.cycles:
             raise StateError(f"there is no cycle {cycle}", hint=f"The run has the cycles 0 to {timeline.cycles}.")
@@ -302,7 +304,7 @@ class Database(Epochs):
         """
         from sempre.api.explanations import why, why_not
 
-        if isinstance(self._engine, ActiveEngine):
+        if not isinstance(self._engine, Engine):
             return self._history(fact)
         if absent:
             return why_not(self, fact, depth=depth or 1)
@@ -330,7 +332,7 @@ class Database(Epochs):
         if atom.relation not in self.program.relations:
             raise self._unknown(atom.relation)
         self._materialized()
-        assert isinstance(self._engine, ActiveEngine)
+        assert not isinstance(self._engine, Engine)
         relation = self.program.relations[atom.relation]
         columns = constant_row(atom, relation, self._encode_constants)
         return history(self._engine, relation.name, self._backend.rows(relation.name, columns, 1))
@@ -391,13 +393,13 @@ class Database(Epochs):
         publish_from_store(self, None if folder is None else str(folder))
 
     def metrics(self) -> str:
-        """Figures of the last epoch, in the text format of Prometheus."""
-        from sempre.storage.metrics import prometheus
+        """Figures of the last epoch of a store, as OpenMetrics text."""
+        from sempre.storage.metrics import openmetrics
 
         self._materialized()
         if self._keeper is None or self._keeper.manifest is None:
             raise StateError("only a database with a store has metrics", hint="Use `Database(program, store=...)`.")
-        return prometheus(self._keeper.manifest, len(self._keeper.store.epochs()))
+        return openmetrics(self._keeper.store, self._keeper.manifest)
 
     def at_epoch(self, epoch: int) -> Database:
         """The database as it was after an earlier epoch, to be read only. Close it when it is no longer needed."""

@@ -11,6 +11,7 @@ The versions are committed with the epoch: a run that was cut short reads neithe
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from sempre.api.database import Database
     from sempre.api.intake import Encoded
     from sempre.storage.keeper import Keeper
+
+logger = logging.getLogger("sempre.refresh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,8 @@ def refresh(
         keeper.begin(engine.snapshot)  # raises
     with database._turn(), database._numbered():
         coming = _coming(database, keeper, (folder, outputs), overwrite)
+        for name, how in coming.read.items():
+            logger.info("%s: %s", name, how, extra={"store": keeper.store.name, "relation": name, "read": how})
         if coming.followed == keeper.followed and not (coming.insert or coming.delete):
             return Refreshed(None, coming.read)
 

@@ -219,7 +219,14 @@ class LocalBackend:
         return [np.concatenate(column) for column in zip(*rows, strict=True)]
 
     def empty(self, relation: str, orders: Iterable[Order] = ()) -> Trace:
-        return Trace.empty(self._fields[relation], orders)
+        return Trace.empty(self._fields[relation], (*orders, *self._group_orders(relation)))
+
+    def _group_orders(self, relation: str) -> tuple[Order, ...]:
+        """The order that rounds look up what a relation has for its groups by: it is kept from the first row on."""
+        aggregate = self.program.relations[relation].aggregate
+        if aggregate is None:
+            return ()
+        return (head_groups.group_order(self.program.relations[relation].arity, aggregate[1]),)
 
     def rows(self, relation: str, columns: Sequence[Column], size: int) -> RowSet:
         """Distinct rows from encoded columns."""

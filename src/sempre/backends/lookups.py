@@ -18,7 +18,7 @@ from sempre.kernel.trace import ExcludedRows, Trace, TraceView
 from sempre.kernel.values import Values
 from sempre.plan.ops import Probe, Step
 
-# For each run of an index, where the keys that each row finds in it begin and end.
+# For each run of an index that has something, where the keys that each row finds in it begin and end.
 Spans: TypeAlias = list[tuple[Run, join.Rows, join.Rows]]
 
 
@@ -150,7 +150,12 @@ class ProbeRunner:
                 return at, []
             prefix = [column.take(at) for column in prefix]
         low, high = trace.packing.reordered(self._order).bounds(prefix, rows.size if at is None else at.size)
-        return at, [(run, *run.ranges(low, high)) for run in trace.orders[self._order]]
+        spans: Spans = []
+        for run in trace.orders[self._order]:
+            starts, stops = run.ranges(low, high)
+            if (starts != stops).any():
+                spans.append((run, starts, stops))
+        return at, spans
 
     def gathered(
         self, rows: Bindings, views: Views, args: Sequence[Var | Const], target: Packing
@@ -254,14 +259,12 @@ def _total(spans: Spans) -> int:
 
 
 def _expand(spans: Spans, sieve: Sieve | None) -> tuple[join.Rows, Keys]:
-    rows_of, keys_of = [], []
-    for run, starts, stops in spans:
-        rows, keys = run.expand(starts, stops) if sieve is None else run.sift(starts, stops, sieve)
-        if rows.size or (run is spans[-1][0] and not rows_of):
-            rows_of.append(rows)
-            keys_of.append(keys)
-    if len(rows_of) == 1:
-        return rows_of[0], keys_of[0]
+    found = [
+        run.expand(starts, stops) if sieve is None else run.sift(starts, stops, sieve) for run, starts, stops in spans
+    ]
+    if len(found) == 1:
+        return found[0]
+    rows_of, keys_of = zip(*found, strict=True)
     return np.concatenate(rows_of), np.concatenate(keys_of)
 
 

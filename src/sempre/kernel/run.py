@@ -147,6 +147,9 @@ class Run:
 
     def expand(self, begins: Rows, ends: Rows) -> tuple[Rows, Keys]:
         """For every range, its row number and the keys in it."""
+        if begins.size == 1:
+            keys = self.keys[begins[0] : ends[0]]
+            return np.zeros(keys.size, np.int64), keys
         hits = ends - begins
         total = int(hits.sum())
         loops = compiled.loops(total)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sempre.analysis.model import Relation
 from sempre.diagnostics import DataError, Diagnostic
@@ -73,6 +72,8 @@ def publishable(rows: pa.Table, relation: Relation) -> pa.Table:
     if not relation.arity:
         message = f"relation `{relation.name}` has no columns: a table cannot hold it"
         raise DataError(Diagnostic("E512", message, hint="Write it to a text file, or give it a column."))
+    import pyarrow.compute as pc  # slow to load, and only tables need it
+
     rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))  # as a table may have been made
     for at, field in enumerate(rows.schema):
         if field.type == pa.uint64():
