@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from sempre.analysis.model import Const, Fold, Var
 from sempre.backends.bindings import Bindings, Runner, Sink, compute, concatenated, encode
 from sempre.backends.lookups import Scan
-from sempre.backends.pipeline import distinct_bindings, once_each, step_runner
+from sempre.backends.pipeline import Pipeline, distinct_bindings, once_each, step_runner
 from sempre.data import dataclass
 from sempre.kernel import join, reduce
 from sempre.kernel.layout import Column
@@ -44,6 +45,9 @@ Copied: TypeAlias = frozenset[tuple[str, Read]]
 Lookup: TypeAlias = tuple[str, Read, int]
 Splits: TypeAlias = frozenset[Lookup]
 
+# Relation, version, and the column that places what is read of it.
+Placed: TypeAlias = tuple[tuple[str, Read, "int | None"], ...]
+
 _ORIGIN, _ROW = "#origin", "#row"
 
 
@@ -62,8 +66,17 @@ class Route:
 class Local:
     """A step that is taken where the bindings are."""
 
+    step: Step
     run: Runner
-    reads: tuple[tuple[str, Read, int | None], ...]  # relation, version, and the column that places what is read
+    reads: Placed
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Steps of the last stage, one after the other, which go on to what takes the heads."""
+
+    steps: Pipeline
+    reads: Placed
 
 
 @dataclass(slots=True)
@@ -116,6 +129,7 @@ class Flow:
                 self._add(step)
         if last is not None:
             self._go(*last)
+        self._last = self._stretches(self.stages[-1].steps)
 
     @property
     def scanned(self) -> str | None:
@@ -176,9 +190,26 @@ class Flow:
         else:
             reads = self._reach(step)
             self.stages[-1].steps.append(
-                Local(step_runner(step, self._values, self._limits.piece_rows, self._carried), reads)
+                Local(step, step_runner(step, self._values, self._limits.piece_rows, self._carried), reads)
             )
         self._after(step)
+
+    def _stretches(self, steps: Sequence[Local]) -> list[Stretch]:
+        """Some steps, of which those in one stretch read each version where one column places it."""
+        stretches: list[tuple[list[Step], dict[tuple[str, Read], int | None]]] = [([], {})]
+        for local in steps:
+            reads = {(name, read): column for name, read, column in local.reads}
+            if any(stretches[-1][1].get(key, column) != column for key, column in reads.items()):
+                stretches.append(([], {}))
+            stretches[-1][0].append(local.step)
+            stretches[-1][1].update(reads)
+        return [
+            Stretch(
+                Pipeline(some, self._values, self._limits.piece_rows, self._carried),
+                tuple((*key, column) for key, column in reads.items()),
+            )
+            for some, reads in stretches
+        ]
 
     def _after(self, step: Step) -> None:
         self._is_fresh = False
@@ -265,11 +296,10 @@ class Flow:
 
     def run(self, source: Iterable[Bindings], views: ShardViews, sink: Sink, counted: bool, at: int = 0) -> None:
         """Send what the stages make of the bindings of all workers to the sinks of all workers."""
-        found = self._local(source, self.stages[at].steps, views)
         if at + 1 == len(self.stages):
-            for rows in found:
-                sink(rows)
+            self._finish(source, views, sink)
             return
+        found = self._local(source, self.stages[at].steps, views)
         stage = self.stages[at + 1]
         if stage.is_distinct:
             self.run([self._all_distinct(found, stage, counted, views)], views, sink, counted, at + 1)
@@ -298,6 +328,15 @@ class Flow:
                 parts.append(rows)
         rows = concatenated(parts)
         return distinct_bindings(rows, {}) if rows.size else rows
+
+    def _finish(self, source: Iterable[Bindings], views: ShardViews, sink: Sink) -> None:
+        """Take the steps of the last stage."""
+        onward = sink
+        for stretch in reversed(self._last):
+            seen = {(name, read): _seen(views[name, read], column) for name, read, column in stretch.reads}
+            onward = partial(stretch.steps.run, views=seen, sink=onward)
+        for rows in source:
+            onward(rows)
 
     def _local(self, source: Iterable[Bindings], steps: list[Local], views: ShardViews) -> Iterator[Bindings]:
         seen = [{(name, read): _seen(views[name, read], column) for name, read, column in s.reads} for s in steps]

@@ -42,7 +42,8 @@ class Shard:
     """Rows of one relation: those at home here, and for other columns the rows that these place here.
 
     All workers have the same columns in `copies`, and the same values in `common`: those of a column whose rows are
-    split. The home column has a copy only if it has such values.
+    split. The home column has a copy only if it has such values. Shards of one relation have the same `content` only if
+    all workers have the same rows in both.
     """
 
     relation: str
@@ -50,6 +51,7 @@ class Shard:
     copies: Mapping[int, Trace] = field(default_factory=dict)
     whole: Whole | None = None
     common: Mapping[int, Column] = field(default_factory=dict)
+    content: object = field(default_factory=object)
 
     def at(self, column: int | None, home: int | None) -> Trace:
         """The rows that a column places here; None for those at home."""
@@ -70,9 +72,8 @@ class Shard:
             wanted = sorted({*orders, *(() if self.whole is None else self.whole.orders)})
             whole = self.copies.get(EVERYWHERE)
             whole = Trace.of(bring(self.home.rows(), EVERYWHERE, NO_VALUES)) if whole is None else whole
-            return Shard(
-                self.relation, self.home.indexed(wanted), {EVERYWHERE: whole.indexed(wanted)}, Whole(pick, wanted)
-            )
+            copies = {EVERYWHERE: whole.indexed(wanted)}
+            return Shard(self.relation, self.home.indexed(wanted), copies, Whole(pick, wanted), content=self.content)
         mine: list[Order] = []
         others: dict[int, list[Order]] = {}
         for order in sorted(orders):
@@ -80,12 +81,12 @@ class Shard:
                 mine.append(order)
             if order and (order[0] in self.copies if order[0] == home else home is not None):
                 others.setdefault(order[0], []).append(order)
-        copies = dict(self.copies)
+        copies = {**self.copies}
         for column, wanted in others.items():
             copy = copies.get(column)
             copy = Trace.of(bring(self.home.rows(), column, NO_VALUES)) if copy is None else copy
             copies[column] = copy.indexed(wanted)
-        return Shard(self.relation, self.home.indexed(mine), copies, None, self.common)
+        return Shard(self.relation, self.home.indexed(mine), copies, None, self.common, self.content)
 
     def split(self, common: Mapping[int, Column], home: int | None, bring: Bring) -> Shard:
         """The same rows, with those of these values split, in the copies of these columns."""
@@ -100,7 +101,8 @@ class Shard:
             before = copies.get(column, self.home)
             orders = [order for order in before.orders if order[:1] == (column,)]
             copies[column] = Trace.of(bring(self.home.rows(), column, values)).indexed(orders)
-        return Shard(self.relation, self.home, copies, None, {c: values for c, values in kept.items() if values.size})
+        kept = {c: values for c, values in kept.items() if values.size}
+        return Shard(self.relation, self.home, copies, None, kept, self.content)
 
     def alike(self, other: Shard, home: int | None, bring: Bring) -> Shard:
         """These rows, each where another version has it, which it is taken out of."""
@@ -113,6 +115,12 @@ class Shard:
             orders = [order for column, copy in placed.items() for order in copy.orders if order[:1] == (column,)]
             rows = Shard(self.relation, self.home).indexed(orders, home, bring)
         return rows.split({column: other.common.get(column, NO_VALUES) for column in columns}, home, bring)
+
+    def known(self, others: Trace | None) -> TraceView:
+        """All rows of which this worker knows that they are in this version; `others` are some of them."""
+        if EVERYWHERE in self.copies:
+            return TraceView.of(self.copies[EVERYWHERE])
+        return TraceView.of(self.home, *self.copies.values(), *(() if others is None else (others,)))
 
     def adding(self, rows: RowSet, bring: Bring) -> Shard:
         copies = {
