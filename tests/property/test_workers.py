@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import sempre
+from sempre.backends.column_values import ColumnValues
 from sempre.backends.local import multiplies
 from sempre.diagnostics import InternalError, StateError
 from sempre.kernel import compiled, layout
@@ -82,7 +83,7 @@ def know_own_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         worker.Worker,
         "_column_values",
-        lambda self, version, column: worker.ColumnValues.of(self._shard(version).home, column),
+        lambda self, version, column: ColumnValues.of(self._shard(version).home, column),
     )
 
 
@@ -128,27 +129,30 @@ def test_every_instance_is_found_by_one_worker(count: int, monkeypatch: pytest.M
 
 def lose_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message with a single row is lost."""
-    original = Mesh.exchange
+    original = Mesh.exchange_all
 
-    def exchange(mesh: Mesh, parts: Any, more: bool = False) -> Any:
-        if mesh.me == 1 and len(parts[0]) > 1 and parts[0][0].size == 1:
-            parts = [[column[:0] for column in parts[0]], *parts[1:]]
-        return original(mesh, parts, more)
+    def exchange(mesh: Mesh, parcels: Any) -> Any:
+        for parcel in parcels:
+            first = parcel.parts[0]
+            if mesh.me == 1 and len(first) > 1 and first[0].size == 1:
+                parcel.parts = [[column[:0] for column in first], *parcel.parts[1:]]
+        return original(mesh, parcels)
 
-    monkeypatch.setattr(Mesh, "exchange", exchange)
+    monkeypatch.setattr(Mesh, "exchange_all", exchange)
 
 
 def send_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message comes twice."""
-    original = Mesh.exchange
+    original = Mesh.exchange_all
 
-    def exchange(mesh: Mesh, parts: Any, more: bool = False) -> Any:
-        found = original(mesh, parts, more)
-        if mesh.me == 0 and len(found.parts) > 1 and len(found.parts[0]) > 1:
-            found.parts.append(found.parts[-1])
+    def exchange(mesh: Mesh, parcels: Any) -> Any:
+        found = original(mesh, parcels)
+        for gathered in found:
+            if mesh.me == 0 and len(gathered.parts) > 1 and len(gathered.parts[0]) > 1:
+                gathered.parts.append(gathered.parts[-1])
         return found
 
-    monkeypatch.setattr(Mesh, "exchange", exchange)
+    monkeypatch.setattr(Mesh, "exchange_all", exchange)
 
 
 def mistake_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,9 +184,9 @@ def copy_to_some(monkeypatch: pytest.MonkeyPatch) -> None:
     def bring(self: worker.Worker, relation: str) -> Any:
         brought = original(self, relation)
 
-        def to_some(rows: Any, column: int, common: Any) -> Any:
-            found = brought(rows, column, common)
-            return self._local.no_rows(relation) if column == placing.EVERYWHERE and self._mesh.me else found
+        def to_some(rows: Any, places: Any) -> Any:
+            found = brought(rows, places)
+            return [self._local.no_rows(relation)] if places[0][0] == placing.EVERYWHERE and self._mesh.me else found
 
         return to_some
 
@@ -284,7 +288,11 @@ def add_at_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row comes to one worker and goes from another."""
     original = shards.Shard.adding
     monkeypatch.setattr(
-        shards.Shard, "adding", lambda self, rows, bring: original(self, rows, lambda r, c, _: bring(r, c, NOTHING))
+        shards.Shard,
+        "adding",
+        lambda self, rows, bring: original(
+            self, rows, lambda r, places: bring(r, [(column, NOTHING) for column, _ in places])
+        ),
     )
 
 

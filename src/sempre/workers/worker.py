@@ -13,6 +13,7 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -37,9 +38,9 @@ from sempre.plan.ops import Neighbors, Plan, Read, decided_plan
 from sempre.workers.channel import Channel, Heart, Lost, take
 from sempre.workers.codec import from_json, to_json
 from sempre.workers.findings import FoundCounts, NewHeads
-from sempre.workers.flow import Copied, Flow, ShardViews, Splits
+from sempre.workers.flow import Copied, Flow, Sending, ShardViews, Splits
 from sempre.workers.framing import Column, Frame, FrameError
-from sempre.workers.mesh import Aborted, Mesh
+from sempre.workers.mesh import Aborted, Gathered, Mesh, Parcel
 from sempre.workers.paths import SharedPaths
 from sempre.workers.placing import EVERYWHERE, Workers, counted_values, home_column, owners, placed_by, split
 from sempre.workers.shards import NO_VALUES, Bring, Pick, Shard, ShardView
@@ -274,7 +275,9 @@ class Worker:
             "exchanges": self._mesh.exchanges,
             "instances": self._local.instances,
             "rows": sum(trace.size for trace in traces.values()),
-            "bytes": sum(trace.nbytes for trace in (*traces.values(), *(told.rows for told in self._known_there.values()))),
+            "bytes": sum(
+                trace.nbytes for trace in (*traces.values(), *(told.rows for told in self._known_there.values()))
+            ),
             "split": len(
                 {(shard.relation, c, v) for shard in shards for c, vs in shard.common.items() for v in vs.tolist()}
             ),
@@ -380,13 +383,19 @@ class Worker:
         return shard.removing(self._held[rows], self._bring(shard.relation))
 
     def _bring(self, relation: str) -> Bring:
-        def bring(rows: RowSet, column: int, common: Column) -> RowSet:
+        workers = self._mesh.size
+
+        def bring(rows: RowSet, places: Sequence[tuple[int, Column]]) -> list[RowSet]:
             columns = rows.columns()
-            if column == EVERYWHERE:
-                parts = [columns] * self._mesh.size
-            else:
-                parts = split(columns, placed_by(columns, column, common, self._mesh.size), self._mesh.size)
-            return self._joined(relation, self._mesh.exchange(parts).parts)
+            parcels = [
+                Parcel(
+                    [columns] * workers
+                    if column == EVERYWHERE
+                    else split(columns, placed_by(columns, column, common, workers), workers)
+                )
+                for column, common in places
+            ]
+            return [self._joined(relation, gathered.parts) for gathered in self._mesh.exchange_all(parcels)]
 
         return bring
 
@@ -406,7 +415,9 @@ class Worker:
 
     def _everyones(self, told: Iterable[Sequence[Any]]) -> dict[str, list[Column]]:
         """The columns of what all workers have of some rows, by relation."""
-        return {name: self._bring(name)(self._held[number], EVERYWHERE, NO_VALUES).columns() for name, number in told}
+        return {
+            name: self._bring(name)(self._held[number], [(EVERYWHERE, NO_VALUES)])[0].columns() for name, number in told
+        }
 
     def _paths(self, heads: Sequence[str], automaton: Any) -> SharedPaths:
         assert self._mesh.size == 1 or all(self._homes[head] == 0 for head in heads)
@@ -481,13 +492,38 @@ class Worker:
         A sink is made for each plan, given whether its heads are at home where they are found.
         """
         read, copied, splits = self._views(views)
+        running = []
         for number in plans:
             prepared: StagedPlan = self._held[number]
             flow = prepared.flow(copied, splits)
             sink = sink_for(prepared, self._is_at_home(prepared.plan, flow))
             weights = prepared.multiplies if counted is None else counted
-            with located(self._program, (prepared.plan.rule,)):
-                flow.run(flow.start(read, weights), read, sink, weights)
+            running.append(self._running(prepared.plan, flow, read, sink, weights))
+        self._side_by_side(running)
+
+    def _running(self, plan: Plan, flow: Flow, read: ShardViews, sink: Sink, weights: bool) -> Sending[None]:
+        with located(self._program, (plan.rule,)):
+            yield from flow.run(flow.start(read, weights), read, sink, weights)
+
+    def _side_by_side(self, running: Iterable[Sending[None]]) -> None:
+        """Run plans so that what they send goes together, from one step of each to the next.
+
+        All workers have the same plans under way at each step, since each goes through the same steps everywhere.
+        """
+        waiting: list[tuple[Sending[None], Parcel]] = []
+
+        def goes_on(plan: Sending[None], came: Gathered | None, after: list[tuple[Sending[None], Parcel]]) -> None:
+            with suppress(StopIteration):
+                after.append((plan, next(plan) if came is None else plan.send(came)))
+
+        for plan in running:
+            goes_on(plan, None, waiting)
+        while waiting:
+            came = self._mesh.exchange_all([parcel for _, parcel in waiting])
+            after: list[tuple[Sending[None], Parcel]] = []
+            for (plan, _), gathered in zip(waiting, came, strict=True):
+                goes_on(plan, gathered, after)
+            waiting = after
 
     def _is_at_home(self, plan: Plan, flow: Flow) -> bool:
         """Whether heads are found where they are at home. The same on all workers."""
