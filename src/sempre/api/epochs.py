@@ -9,8 +9,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sempre.active.active_engine import CYCLE_LIMIT, ActiveEngine
-from sempre.active.background import Session
 from sempre.analysis.model import Relation
 from sempre.api.changes import ChangeSet, ChangeSets
 from sempre.api.intake import Encoded, IncomingRows, Intake, unknown
@@ -45,6 +43,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from sempre.active.active_engine import ActiveEngine
+    from sempre.active.background import Session
     from sempre.spark.border import Border
     from sempre.spark.cluster.spark_backend import SparkBackend
     from sempre.spark.residency import Residency
@@ -77,6 +77,9 @@ class Epochs:
         self._cluster: SparkBackend | None = None
         self._workers: WorkersBackend | None = None
         if is_active:
+            from sempre.active.active_engine import CYCLE_LIMIT, ActiveEngine
+            from sempre.active.background import Session
+
             check_active(options, spark)
             limit = CYCLE_LIMIT if options.cycles is None else options.cycles
             self._engine = ActiveEngine(
@@ -219,7 +222,7 @@ class Epochs:
 
     def _rows(self, insert: IncomingRows, delete: IncomingRows) -> tuple[dict[str, Any], dict[str, Any]]:
         self._intake.fit(insert)
-        if isinstance(self._engine, ActiveEngine) and not self._is_running and self._engine.is_empty:
+        if not isinstance(self._engine, Engine) and not self._is_running and self._engine.is_empty:
             self._engine.reset()
         return self._intake.rows(insert), self._intake.rows(delete)
 
@@ -277,10 +280,10 @@ class Epochs:
                 publish(after.epoch, made[0])
 
         try:
-            if isinstance(engine, ActiveEngine):
-                engine.apply(plus, minus, batch, before_commit, cycle)
-            else:
+            if isinstance(engine, Engine):
                 engine.apply(plus, minus, batch, before_commit)
+            else:
+                engine.apply(plus, minus, batch, before_commit, cycle)
         except BaseException:
             if made and engine.snapshot is before:
                 made[0].withdraw()

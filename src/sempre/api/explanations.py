@@ -163,6 +163,7 @@ def evidence(database: Database, snapshot: Snapshot) -> EvidenceState:
         lambda name: in_driver(database._backend, name, database._version(name, snapshot)),
         lambda name: in_driver(database._backend, name, snapshot.explicit[name]),
         database._values_to_ask(),
+        database._engine.program,
     )
 
 
@@ -174,6 +175,7 @@ def evidence_of(program: CheckedProgram, engine: Engine, backend: LocalBackend, 
         lambda name: in_driver(backend, name, engine.version(name, snapshot)),
         lambda name: in_driver(backend, name, snapshot.explicit[name]),
         backend.values,
+        engine.program,
     )
 
 

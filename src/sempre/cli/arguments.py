@@ -28,22 +28,30 @@ COMMANDS = ("run", "check", "format", "lsp", *STORE_COMMANDS, "network", "help")
 OVERVIEW = """\
 sempre keeps the consequences of Datalog rules up to date.
 
+one run
   sempre run PROGRAM.dl -F FACTS -D OUT    evaluate: R.facts in, R.csv out
   sempre run PROGRAM.dl -D -               the same, printed
+  sempre network PROGRAM.dl -F FACTS       rules with locations (@), on many nodes
+
+a store: facts and results that are kept
+  sempre init STORE PROGRAM.dl -F FACTS    make one, in a directory or behind a URL
+  sempre apply STORE CHANGES...            bring it up to date, by changes
+  sempre refresh STORE                     bring it to what its sources have now
+  sempre query STORE 'reach("a", X)'       ask
+  sempre shell STORE                       ask, line after line
+  sempre explain STORE 'reach("a", "c")'   why a fact holds; --not: why it does not
+  sempre whatif STORE CHANGES              what changes would do; nothing is kept
+  sempre history STORE                     the epochs, a line each
+  sempre verify STORE                      compare with a run from scratch
+  sempre vacuum STORE                      drop past epochs
+  sempre migrate STORE NEW.dl              go on with other rules
+
+programs
   sempre check PROGRAM.dl                  errors, warnings and strata; -v: plans
   sempre format PROGRAM.dl                 in one form, with its comments
   sempre lsp                               what editors start: errors, names, hovers
-  sempre init STORE PROGRAM.dl -F FACTS    keep facts and results in a directory
-  sempre apply STORE CHANGES...            bring them up to date
-  sempre refresh STORE                     bring them to what their sources have now
-  sempre query STORE 'reach("a", X)'       ask
-  sempre explain STORE 'reach("a", "c")'   why a fact holds
 
-  sempre whatif, verify, history, vacuum, migrate STORE ...
-
-  sempre network PROGRAM.dl -F FACTS       rules with locations (@), on many nodes
-
-  sempre run --help                        every option
+  sempre run --help                        every option of a command
 """
 
 

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 def _wanted(options: argparse.Namespace, program: Program) -> Program:
     """The program cut down to what is written: its outputs, or the changes of all relations if it has none."""
     checked = program.checked
-    if tables := changes_tables(checked):
+    if tables := changes_tables(checked, spark=options.on == "spark"):
         raise UsageError(f"`mode=changes` of `{tables[0]}` needs a store\nhint: sempre init STORE PROGRAM.dl -D DIR")
     if options.magic and checked.semantics == "active":
         raise UsageError("--magic is for stratified rules\nhint: leave it out")

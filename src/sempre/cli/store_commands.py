@@ -68,7 +68,7 @@ def _first_epoch(
         else:
             (tables, _), versions = io.read(checked, database), {}
     shown = outputs if not outputs or is_url(outputs) else str(Path(outputs).absolute())
-    return first_epoch(database, tables, beginning(checked, options.facts, shown, versions))
+    return first_epoch(database, tables, beginning(checked, options.facts, shown, versions, io.session()))
 
 
 def _publish(database: Database, changes: ChangeSet | None) -> bool:

@@ -288,6 +288,17 @@ def test_loading_the_command_line_loads_no_engine() -> None:
     assert out.stdout == "[]\n"
 
 
+def test_a_small_run_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
+    """Each of these takes a tenth of a small run, or more."""
+    (tmp_path / "p.dl").write_text(".decl r(x: number)\nr(1).\n.output r\n", "utf-8")
+    unused = ("pyarrow.compute", "sempre.active.active_engine", "sempre.network.node", "sempre.workers.crew", "numba")
+    code = f"import sys, sempre.cli; sempre.cli.main(); print([m for m in {unused} if m in sys.modules])"
+    command = [sys.executable, "-c", code, "run", "p.dl", "-D", ".", "--on", "local"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ, cwd=tmp_path)
+    assert out.stdout.splitlines()[-1] == "[]"
+    assert (tmp_path / "r.csv").read_text("utf-8") == "1\n"
+
+
 def test_the_progress_line_is_gone_before_anything_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
