@@ -19,6 +19,7 @@ from sempre.cli.souffle_options import UsageError
 from sempre.cli.terminal import is_terminal, show_text, show_warnings
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.files import check_root, input_endpoint, read_changes
+from sempre.files.directive_options import LAKE
 from sempre.files.locations import is_url, reachable
 
 if TYPE_CHECKING:
@@ -65,10 +66,28 @@ def _first_epoch(
     with progress_of(options).waiting("reading"):
         if options.on == "local":
             tables, versions = read_with_versions(checked, reachable(options.facts))
-        else:
+        elif is_url(options.facts):
             (tables, _), versions = io.read(checked, database), {}
+        else:  # tables that this process reads anyway have versions, as without Spark
+            lakes, others = _by_reader(checked)
+            tables, versions = read_with_versions(lakes, reachable(options.facts))
+            tables |= io.read(others, database)[0]
     shown = outputs if not outputs or is_url(outputs) else str(Path(outputs).absolute())
     return first_epoch(database, tables, beginning(checked, options.facts, shown, versions, io.session()))
+
+
+def _by_reader(checked: CheckedProgram) -> tuple[CheckedProgram, CheckedProgram]:
+    """The program with the inputs that are tables with versions alone, and with all others."""
+    relations = checked.relations.values()
+    lakes = {
+        each.name for each in relations if each.inputs and all(input_endpoint(each, i).io in LAKE for i in each.inputs)
+    }
+
+    def keeping(wanted: Callable[[str], bool]) -> CheckedProgram:
+        kept = {each.name: each if wanted(each.name) else replace(each, inputs=()) for each in relations}
+        return replace(checked, relations=kept)
+
+    return keeping(lambda name: name in lakes), keeping(lambda name: name not in lakes)
 
 
 def _publish(database: Database, changes: ChangeSet | None) -> bool:
