@@ -142,7 +142,7 @@ def _publish_table(
             hint = "Let `sempre vacuum --keep` leave the epochs that are not published yet; or remove the table."
             raise DataError(Diagnostic("E666", message, hint=hint))
         nothing = database[name].to_arrow().slice(0, 0)
-        since = differ or TwoTables({name: database[name].to_arrow()}, {name: nothing})
+        since = differ if differ is not None else TwoTables({name: database[name].to_arrow()}, {name: nothing})
         target.append(publishable(changes_table(relation, epoch, since), relation), publisher, epoch)
         return
     if endpoint.merges and differ is not None and Kind.FLOAT not in relation.kinds:

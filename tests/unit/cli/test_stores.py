@@ -217,3 +217,14 @@ def test_tables_with_versions_have_them_with_spark_too(folder: Path, capsys: pyt
     code, out, _ = run(capsys, "refresh", "s", "-v")
     assert code == 0
     assert "edge: 1 rows came and 1 went\n" in out
+
+
+def test_an_epoch_that_changes_nothing_adds_nothing_to_a_table_of_changes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "q.dl").write_text(PROGRAM + '.output big(IO=delta, table="big_changes", mode=changes)\n')
+    assert run(capsys, "init", "s", "q.dl", "-F", "facts", "-D", "out")[0] == 0
+    (folder / "c.txt").write_text('+edge("b", 50).\ncommit.\n')
+    assert run(capsys, "apply", "s", "c.txt")[1].startswith("epoch 1: nothing changed")
+    told = DeltaTable(folder / "out" / "big_changes").to_pyarrow_table().to_pylist()
+    assert told == [{"x": "b", "_epoch": 0, "_change": "added"}]
