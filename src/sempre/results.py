@@ -11,7 +11,7 @@ from sempre.analysis.model import Kind, Relation, Type
 from sempre.data import dataclass
 from sempre.files.arrays import bytes_to_arrow, to_arrow
 from sempre.files.record_codes import texts_of
-from sempre.files.records import Value
+from sempre.files.records import BranchValue, Value
 from sempre.files.symbols import pool_to_arrow
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, floats_of
@@ -125,7 +125,8 @@ class Decoder:
             if waiting:
                 stack.extend(waiting)
                 continue
-            known[place] = (*lead, *(known[part] if isinstance(part, _Inner) else part for part in parts))
+            shown = (*lead, *(known[part] if isinstance(part, _Inner) else part for part in parts))
+            known[place] = BranchValue(shown) if lead else shown
             stack.pop()
         return [known[type_.name, int(code)] for code in column]
 

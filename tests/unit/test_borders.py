@@ -276,7 +276,8 @@ def test_arguments_of_other_types_are_refused_in_words(db: sempre.Database) -> N
             change()
     with pytest.raises(DataError, match="no relation is called `1`"):
         db.apply(insert={1: rows})  # type: ignore[dict-item]
-    for make in (sempre.Database, sempre.Network, sempre.Program):
+    makers: tuple[Any, ...] = (sempre.Database, sempre.Network, sempre.Program)
+    for make in makers:
         with pytest.raises(ProgramError, match="a program is a text, and this is PosixPath"):
-            make(Path("reach.dl"))  # type: ignore[arg-type]
+            make(Path("reach.dl"))
     assert list(db["e"]) == [("a",)]

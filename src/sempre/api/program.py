@@ -53,9 +53,10 @@ class Program:
         legacy: bool = False,
         root: str | Path | None = None,
     ) -> None:
-        if not isinstance(text, str):
+        given: object = text
+        if not isinstance(given, str):
             hint = "A file is read by `sempre.Program.from_file(path)`."
-            raise ProgramError(f"a program is a text, and this is {type(text).__name__}", hint=hint)
+            raise ProgramError(f"a program is a text, and this is {type(given).__name__}", hint=hint)
         if legacy:
             text = f'{text}\n.pragma "legacy"\n'
         folders = tuple(map(str, (include,) if isinstance(include, str | Path) else include))

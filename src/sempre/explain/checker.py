@@ -282,11 +282,28 @@ def _extended(literal: Literal, env: Env, lookup: Lookup, nested: Lookup) -> Ite
 
 def _compared(literal: Compare, env: Env) -> Iterator[Env]:
     for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
+        if isinstance(other, Call) and other.op == "range":
+            for number in _spread([value_of(arg, env) for arg in other.args], other.kind):
+                yield from _taking((side,), (number,), env)
+            return
+    for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
         if isinstance(side, Var) and side.name not in env:
             yield {**env, side.name: value_of(other, env)}
             return
     if _holds(literal.op, value_of(literal.left, env), value_of(literal.right, env)):
         yield env
+
+
+def _spread(bounds: Sequence[Any], kind: Kind) -> Iterator[Any]:
+    """The numbers of a range; floats are added up one by one."""
+    first, end = bounds[:2]
+    step = bounds[2] if len(bounds) > 2 else 1 if first <= end or kind is Kind.UNSIGNED else -1
+    if step == 0 and first != end:
+        yield first
+    at, last = first, None
+    while at != last and ((step > 0 and at < end) or (step < 0 and at > end)):
+        yield at
+        at, last = at + step, at
 
 
 def _taking(args: Sequence[Expr], row: Sequence[Any], env: Env) -> Iterator[Env]:

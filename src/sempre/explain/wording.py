@@ -8,6 +8,7 @@ from typing import Any
 
 from sempre.analysis.model import Call, CheckedProgram, Compare, Const, Expr, Fold, Literal, Match, NormalRule, Not, Var
 from sempre.analysis.naming import shown
+from sempre.files.records import BranchValue
 from sempre.lang.printer import string_text
 from sempre.python_functions import shown_kind
 
@@ -20,10 +21,24 @@ _PLACEHOLDER = re.compile(r"\{\s*([A-Za-z_?][A-Za-z0-9_?]*)\s*\}")
 
 
 def value_text(value: Any) -> str:
-    """A value as a program would have it."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(value_text, value))}]"
-    return "nil" if value is None else string_text(value) if isinstance(value, str) else str(value)
+    """A value as a program would have it. Lists may be long: nothing here recurs."""
+    pieces: list[str] = []
+    todo: list[tuple[bool, Any]] = [(False, value)]  # whether it is text already; the last comes first
+    while todo:
+        done, part = todo.pop()
+        if done:
+            pieces.append(part)
+        elif isinstance(part, tuple):
+            name = f"${part[0]}" if isinstance(part, BranchValue) else ""
+            fields = part[1:] if name else part
+            opening, closing = ("(", ")") if name else ("[", "]")
+            todo.append((True, closing if fields or not name else ""))
+            for at in range(len(fields) - 1, -1, -1):
+                todo += [(False, fields[at]), (True, ", " if at else "")]
+            todo.append((True, name + (opening if fields or not name else "")))
+        else:
+            pieces.append("nil" if part is None else string_text(part) if isinstance(part, str) else str(part))
+    return "".join(pieces)
 
 
 def fact_text(relation: str, values: Iterable[Any]) -> str:
