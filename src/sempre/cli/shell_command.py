@@ -83,7 +83,7 @@ class Shell:
                 changes = self.database.whatif(insert=epoch.insert, delete=epoch.delete)
                 for sign, side in (("+", changes.added), ("-", changes.removed)):
                     for name, table in side.items():
-                        print_facts(sign, name, table)
+                        print_facts(self.database, sign, name, table)
 
     def relations(self) -> None:
         """Print the relations and their sizes."""

@@ -166,7 +166,7 @@ def whatif(options: argparse.Namespace) -> int:
             print(f"  {changes.report.instances:,} rule instances; {changes.report.why}")
             for sign, side in (("+", changes.added), ("-", changes.removed)):
                 for name, table in side.items():
-                    print_facts(sign, name, table)
+                    print_facts(database, sign, name, table)
     return 0
 
 
@@ -194,10 +194,15 @@ def _whatif_rules(database: Database, options: argparse.Namespace) -> int:
 SHOWN_FACTS = 20
 
 
-def print_facts(sign: str, name: str, table: Any) -> None:
-    for row in table.slice(0, SHOWN_FACTS).to_pylist():
-        values = ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in row.values())
-        print(f"  {sign}{name}({values})")
+def print_facts(database: Database, sign: str, name: str, table: Any) -> None:
+    """Print the first rows of a table as facts."""
+    from sempre.api.caused_table import rows_of
+    from sempre.explain.wording import fact_text
+
+    # Arrow gives a table without columns as many rows as a slice may have.
+    shown = table.slice(0, min(table.num_rows, SHOWN_FACTS))
+    for row in rows_of(database, database.program.relations[name], shown):
+        print(f"  {sign}{fact_text(name, row)}")
     if table.num_rows > SHOWN_FACTS:
         print(f"  {sign}{name}: {table.num_rows - SHOWN_FACTS:,} more")
 
