@@ -271,12 +271,13 @@ def test_frames_of_other_shapes(db: sempre.Database) -> None:
 
 def test_arguments_of_other_types_are_refused_in_words(db: sempre.Database) -> None:
     rows: Any = [("b",)]
-    for change in (lambda: db.apply(insert=rows), lambda: db.apply(delete=rows), lambda: db.whatif(insert=rows)):
+    for change, side in ((db.apply, "insert"), (db.apply, "delete"), (db.whatif, "insert")):
         with pytest.raises(DataError, match="what changes is given by relation, and this is list"):
-            change()
+            change(**{side: rows})
     with pytest.raises(DataError, match="no relation is called `1`"):
         db.apply(insert={1: rows})  # type: ignore[dict-item]
-    for make in (sempre.Database, sempre.Network, sempre.Program):
+    makers: tuple[Any, ...] = (sempre.Database, sempre.Network, sempre.Program)
+    for make in makers:
         with pytest.raises(ProgramError, match="a program is a text, and this is PosixPath"):
-            make(Path("reach.dl"))  # type: ignore[arg-type]
+            make(Path("reach.dl"))
     assert list(db["e"]) == [("a",)]

@@ -125,7 +125,7 @@ class Outbox:
                 self.parts.setdefault(other, []).append(Part(at, name, what, rows, weights))
 
 
-class Stage(Enum):
+class CyclePart(Enum):
     """Where a shard is in a cycle."""
 
     BETWEEN = 0
@@ -166,11 +166,11 @@ class CycleShard:
         work.
         """
         run, now = self.run, self.run.timeline.now
-        if run.stage is Stage.MATCHED:
+        if run.stage is CyclePart.MATCHED:
             sent = run.decide(self._of(now + 1).counts)
             self._of(now + 1).counts = {}
             return sent
-        if run.stage is Stage.DECIDED:
+        if run.stage is CyclePart.DECIDED:
             run.turn(self._of(now + 1).flips)
             self._of(now + 1).flips = {}
             if not self._of(now + 1).counts:
@@ -199,12 +199,12 @@ class CycleShard:
     @property
     def is_within(self) -> bool:
         """Whether a cycle has begun: the next step needs what others send for it."""
-        return self.run.stage is not Stage.BETWEEN
+        return self.run.stage is not CyclePart.BETWEEN
 
     @property
     def rests(self) -> bool:
         """Whether there is nothing to do below the horizon."""
-        return self.run.stage is Stage.BETWEEN and not self.is_busy
+        return self.run.stage is CyclePart.BETWEEN and not self.is_busy
 
     @property
     def is_busy(self) -> bool:
@@ -234,7 +234,7 @@ class ShardRun(Inference):
         self.out = Outbox(sharding, me)
         # At which clocks others have changed numbers of which relations.
         self.told: dict[int, set[str]] = {}
-        self.stage = Stage.BETWEEN
+        self.stage = CyclePart.BETWEEN
         # What this shard has found for the cycle that has begun, then what it has decided.
         self._own: Signs = {}
         self._decided: tuple[dict[str, Chain], dict[str, Change], dict[str, list[Rows]]] = {}, {}, {}
@@ -252,7 +252,7 @@ class ShardRun(Inference):
         counts = self._step(self.phases[0], at == 1)
         found = by_sign(self.backend, self._rules(counts), counts)
         self._own = {key: self.out.count(at, *key, counted) for key, counted in found.items()}
-        self.stage = Stage.MATCHED
+        self.stage = CyclePart.MATCHED
         return self.out.parts
 
     def decide(self, arrived: Mapping[tuple[str, bool], Sequence[Counted]]) -> dict[int, Message]:
@@ -273,7 +273,7 @@ class ShardRun(Inference):
             self.told.setdefault(at, set()).update(name for name, _ in arrived)
         self._decided = chains, changes, turns
         self._own = {}
-        self.stage = Stage.DECIDED
+        self.stage = CyclePart.DECIDED
         return self.out.parts
 
     def turn(self, arrived: Mapping[str, Sequence[Rows]]) -> None:
@@ -289,7 +289,7 @@ class ShardRun(Inference):
             self._flips[at] = {name: len(change.plus) + len(change.minus) for name, change in changes.items()}
         self.timeline = replace(self.timeline, chains=chains, ends=(at,), last=changes)
         self._decided = {}, {}, {}
-        self.stage = Stage.BETWEEN
+        self.stage = CyclePart.BETWEEN
 
     def absorbing(self, late: Mapping[int, Arrived]) -> dict[int, Message]:
         """Change past cycles."""

@@ -255,6 +255,8 @@ class Epochs:
                     self._revive()
         finally:
             self._evaluating = was_evaluating
+            if (clear := getattr(self._options.progress, "clear", None)) is not None:  # whoever shows something
+                clear()
 
     def _attempt(
         self,
@@ -288,6 +290,7 @@ class Epochs:
             raise
         finally:
             self._publishing = False
+        made[0].report.log(engine.snapshot.epoch)
         return made[0]
 
     def _has_lost_workers(self) -> bool:

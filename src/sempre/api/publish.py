@@ -7,6 +7,7 @@ and publishing after a crash does what was left.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from sempre.storage.followed import Followed
     from sempre.storage.keeper import Keeper
 
+logger = logging.getLogger("sempre.publish")
+
 
 @dataclass(frozen=True, slots=True)
 class TwoTables:
@@ -48,6 +51,8 @@ def publish_from_store(database: Database, folder: str | None, last: ChangeSet |
     written = publish(database, place, _publisher(keeper, followed), last)
     if keeper is not None:
         keeper.store.note_published(database.epoch, place)
+        where = {"store": keeper.store.name, "epoch": database.epoch, "folder": place}
+        logger.info("published epoch %d to %s", database.epoch, place, extra=where)
     return written
 
 

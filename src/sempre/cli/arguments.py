@@ -187,6 +187,7 @@ def _store_parser(command: str) -> _Parser:
         where("--workers", metavar="N", type=_positive, help=WORKERS_HELP)
         where("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")
         _add_session(where)
+        _add_progress(add)
     add_functors(add)
     if command in ("init", "apply", "refresh", "whatif", "verify", "migrate"):
         add("--strategy", choices=STRATEGY_NAMES, default="auto")
@@ -195,7 +196,11 @@ def _store_parser(command: str) -> _Parser:
     if command == "verify":
         add("--repair", action="store_true", help="where it differs, write the right state as a new epoch")
     if command == "history":
-        add("--metrics", action="store_true", help="print counters of the last epoch for Prometheus")
+        add(
+            "--metrics",
+            action="store_true",
+            help="print figures of the last epoch as OpenMetrics text, for Prometheus and its likes",
+        )
     if command == "vacuum":
         add("--keep", metavar="N", type=_positive, default=1, help="how many epochs stay (default: 1, the current)")
     return parser
@@ -336,6 +341,7 @@ def _run_parser() -> _Parser:
         help="a change script, or a folder of R.insert.facts and R.delete.facts; applied in order")  # fmt: skip
     add("--changes-out", metavar="DIR", type=Path, help="write DIR/N/R.added.csv and R.removed.csv for each epoch N")
     _add_reports(add)
+    _add_progress(add)
     add_reading(parser.add_argument_group("how the program is read").add_argument)
     add_refused(add, ("--show",))
     add("--show", metavar="plans", help="print the plans that were used, on standard error")
@@ -357,6 +363,11 @@ def _run_parser() -> _Parser:
     where("--workers", metavar="N", type=_positive, help=WORKERS_HELP)
     _add_session(where)
     return parser
+
+
+def _add_progress(add: Callable[..., object]) -> None:
+    add("--progress", action="store_true", help="say how far it is, also where standard error is no terminal")
+    add("-q", "--quiet", action="store_true", help="do not say how far it is")
 
 
 def _add_root(add: Callable[..., object]) -> None:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sempre.analysis.model import CheckedProgram
+from sempre.cli.progress import progress_of
 from sempre.files import Epoch, WrittenFiles, read_changes, read_inputs, write_outputs
 from sempre.files.directive_options import Endpoint
 from sempre.files.locations import reachable
@@ -68,7 +69,9 @@ def session(options: argparse.Namespace) -> Iterator[Any]:
         return
     starting = _starting(options)
     try:
-        yield starting.get()
+        with progress_of(options).waiting("waiting for Spark"):
+            spark = starting.get()
+        yield spark
     finally:
         starting.close()
 

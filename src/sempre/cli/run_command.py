@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from sempre.analysis.model import CheckedProgram
 from sempre.cli.pipelines import CommandPipeline, pipeline
 from sempre.cli.program_file import load_program
+from sempre.cli.progress import ProgressLine, progress_of, told_by
 from sempre.cli.reports import write_reports
 from sempre.cli.souffle_options import UsageError
-from sempre.cli.terminal import ProgressLine, is_terminal, show_warnings
+from sempre.cli.terminal import show_warnings
 from sempre.files import Epoch, check_root, write_changes
 from sempre.files.directive_options import changes_tables
 from sempre.kernel import compiled
@@ -79,11 +80,12 @@ def _evaluate(
     checked = program.checked
     clock = Clock()
     reports: list[dict[str, Any]] = []
-    line = ProgressLine(sys.stderr) if is_terminal(sys.stderr) else None
-    spark = io.session()  # waits for it, so that no other time includes it
+    line = progress_of(options)
+    with line.waiting("waiting for Spark"):
+        spark = io.session()  # waits for it, so that no other time includes it
     try:
         database = _database(options, program, line, spark)
-        with clock.measure("read_seconds"):
+        with clock.measure("read_seconds"), line.waiting("reading"):
             tables, notes = io.read(checked, database)
             known = [io.read_folder(checked, each, database) if isinstance(each, Path) else each for each in epochs]
         if not known:
@@ -97,9 +99,8 @@ def _evaluate(
         del changes
         plans = database.plans() if options.show else ""  # reading numbers values, and may put plans out of date
     finally:
-        if line is not None:
-            line.clear()
-    with clock.measure("write_seconds"):
+        line.clear()
+    with clock.measure("write_seconds"), line.waiting("writing"):
         written = io.write_outputs(checked, database)
     if not options.no_warn:
         show_warnings(written.warnings, {})
@@ -109,7 +110,7 @@ def _evaluate(
     return reports
 
 
-def _database(options: argparse.Namespace, program: Program, line: ProgressLine | None, spark: Any) -> Database:
+def _database(options: argparse.Namespace, program: Program, line: ProgressLine, spark: Any) -> Database:
     from sempre.api import Database
 
     return Database(
@@ -124,7 +125,7 @@ def _database(options: argparse.Namespace, program: Program, line: ProgressLine 
         workers=options.workers,
         memory=options.memory,
         cycles=options.cycles,
-        progress=line,
+        progress=told_by(line),
         profile=options.profile is not None,
     )
 

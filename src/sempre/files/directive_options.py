@@ -13,6 +13,7 @@ from sempre.analysis.model import CheckedProgram, Relation
 from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic, ProgramError
 from sempre.files.matching import BY_NAME, IN_DIRECTIVE, ColumnChoice
+from sempre.files.value_choice import AS_THEY_ARE, BadChoice, ValueChoice, value_choice
 from sempre.lang.syntax import Directive
 
 TEXT = ("file", "csv", "stdin", "stdout")
@@ -24,7 +25,7 @@ KNOWN_IO = {
 SPARK_ONLY = ("jdbc", "spark")
 KNOWN_OPTIONS = (
     "IO", "filename", "delimiter", "rfc4180", "headers", "columns", "extra", "compress", "format", "table", "mode",
-    "nulls", "dbname",
+    "nulls", "decimals", "dbname",
 )  # fmt: skip
 # Passed on to Spark's JDBC source as they are; `url`, `user` and `password` may be `$NAME`, from the environment.
 JDBC_OPTIONS = (
@@ -36,6 +37,9 @@ LAKE = ("delta", "iceberg")
 CATALOG_OPTIONS = ("catalog", "uri", "warehouse")
 # Databases, whose tables change in transactions.
 SQL = ("sqlite", "jdbc")
+# Tables that have no versions: a column may tell which rows are new, and others which row they replace.
+FOLLOWED_BY_COLUMN = ("sqlite", "jdbc", "spark")
+FOLLOWING = ("follow", "key")
 # Written by Soufflé's own tools into directives; they change nothing here.
 IGNORED_OPTIONS = ("attributeNames", "name", "operation", "fact-dir", "output-dir")
 
@@ -64,6 +68,7 @@ class Endpoint:
     `layout` is that of JSON: list, object or lines. `changes`: each epoch's changes are appended instead of the state
     replaced; `merges`: the state is brought up to date instead of replaced. `table`, `jdbc` and `catalog` are where the
     facts are instead of a file. `taking` says how the columns of what has names are found.
+    `follow` is a column that grows with every write, and `key` are those by which a row replaces another.
     """
 
     io: str
@@ -72,12 +77,14 @@ class Endpoint:
     compress: bool = False
     layout: str = "list"
     changes: bool = False
-    drop_nulls: bool = False
+    values: ValueChoice = AS_THEY_ARE
     table: str = ""
     jdbc: tuple[tuple[str, str], ...] = ()
     taking: ColumnChoice = BY_NAME
     catalog: tuple[tuple[str, str], ...] = ()
     merges: bool = False
+    follow: str = ""
+    key: tuple[str, ...] = ()
 
     @property
     def needs_spark(self) -> bool:
@@ -155,12 +162,13 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
         compress or (direction == "output" and filename.endswith(".gz")),
         _choice(options, "format", ("list", "object", "lines")),
         direction == "output" and _mode(options, io) == "changes",
-        direction == "input" and _choice(options, "nulls", ("error", "drop")) == "drop",
+        _values(relation, options) if direction == "input" else AS_THEY_ARE,
         options.get("table", relation.name) if io in (*SPARK_ONLY, *LAKE, "sqlite") else "",
         _query_options(options, direction, io) if io in SPARK_ONLY else (),
         _taking(relation, options, io, direction),
         tuple((key, options[key]) for key in CATALOG_OPTIONS if key in options),
         direction == "output" and _mode(options, io) == "merge",
+        *_following(relation, options, direction),
     )
 
 
@@ -169,6 +177,29 @@ def _carrier(options: Mapping[str, str], direction: str, io: str) -> str:
     if direction == "output" and io == "json" and not {"filename", "mode"} & options.keys():
         return "json" if options.get("format") == "lines" else "stdoutjson"
     return {"csv": "file", "jsonfile": "json"}.get(io, io)
+
+
+def _following(relation: Relation, options: Mapping[str, str], direction: str) -> tuple[str, tuple[str, ...]]:
+    """The column that says which rows are new, and those that say which row they replace."""
+    follow, key = options.get("follow", ""), tuple(filter(None, options.get("key", "").split(",")))
+    if direction == "output" and (follow or key):
+        raise _BadOption("`follow` and `key` say how an .input is read\nLeave them out.")
+    if key and not follow:
+        raise _BadOption("`key` says which row a later one replaces: it needs a column that tells which are later\n"
+                         'Add one, as in follow="updated_at"; without both, all rows are compared.')  # fmt: skip
+    unknown = [name for name in key if name not in relation.columns]
+    if unknown:
+        raise _BadOption(f"`key={','.join(key)}`: relation `{relation.name}` has no column `{unknown[0]}`\n"
+                         f"It has {', '.join(relation.columns)}.")  # fmt: skip
+    return follow, key
+
+
+def _values(relation: Relation, options: Mapping[str, str]) -> ValueChoice:
+    """What nulls and decimals become."""
+    try:
+        return value_choice(relation, options.get("nulls"), options.get("decimals"))
+    except BadChoice as error:
+        raise _BadOption(str(error)) from None
 
 
 def _mode(options: Mapping[str, str], io: str) -> str:
@@ -200,7 +231,8 @@ def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: 
 
 
 def _check_keys(options: Mapping[str, str], io: str) -> None:
-    known = KNOWN_OPTIONS + {"jdbc": JDBC_OPTIONS, "iceberg": CATALOG_OPTIONS, "spark": ("query",)}.get(io, ())
+    own = {"jdbc": JDBC_OPTIONS, "iceberg": CATALOG_OPTIONS, "spark": ("query",)}.get(io, ())
+    known = KNOWN_OPTIONS + own + (FOLLOWING if io in FOLLOWED_BY_COLUMN else ())
     for key in options:
         if key not in known + IGNORED_OPTIONS:
             raise _BadOption(f"unknown option `{key}`\nUse one of: {', '.join(known)}.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -26,12 +26,23 @@ EPOCHS = "sempre_epochs"
 _TYPES = {Kind.NUMBER: "INTEGER", Kind.UNSIGNED: "INTEGER", Kind.FLOAT: "REAL"}
 
 
-def read_sqlite(path: Path, relation: Relation, endpoint: Endpoint, types: Mapping[str, Type]) -> pa.Table:
-    """The facts in a table of a file; columns go by name, or by place where their names are numbers."""
+def read_sqlite(
+    path: Path,
+    relation: Relation,
+    endpoint: Endpoint,
+    types: Mapping[str, Type],
+    where: str = "",
+    values: Sequence[object] = (),
+) -> pa.Table:
+    """The facts in a table of a file; columns go by name, or by place where their names are numbers.
+
+    `where` is a condition on rows, with `values` for its question marks. The column that is followed may be beside
+    those of the relation.
+    """
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             _require(database, path, endpoint.table)
-            cursor = database.execute(f"SELECT * FROM {quoted(endpoint.table)}")
+            cursor = database.execute(f"SELECT * FROM {quoted(endpoint.table)}{where}", values)
             names = [column[0] for column in cursor.description]
             rows = cursor.fetchall()
     except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -42,7 +53,9 @@ def read_sqlite(path: Path, relation: Relation, endpoint: Endpoint, types: Mappi
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     arrays = [_column(list(column), name, kinds.get(name), path) for name, column in zip(names, columns, strict=True)]
     table = pa.Table.from_arrays(arrays, names=names)
-    return conform(table, relation, str(path), types, drop_nulls=endpoint.drop_nulls, taking=endpoint.taking)
+    if endpoint.taking.places is None and endpoint.follow not in relation.columns:
+        table = table.select([name for name in names if name != endpoint.follow])
+    return conform(table, relation, str(path), types, values=endpoint.values, taking=endpoint.taking)
 
 
 def _column(values: list[object], name: str, wanted: pa.DataType | None, path: Path) -> pa.Array:

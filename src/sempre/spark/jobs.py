@@ -65,7 +65,8 @@ class Jobs:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, "sempre-job")
         told = doing or [self.doing] * len(actions)
-        futures = [self._pool.submit(self._tagged, *each) for each in zip(actions, told, strict=True)]
+        pool = self._pool
+        futures = [pool.submit(self._tagged, action, each) for action, each in zip(actions, told, strict=True)]
         try:
             return [future.result() for future in futures]
         except BaseException:
@@ -131,7 +132,7 @@ def described(spark: SparkSession, doing: str) -> Iterator[None]:
                 spark.removeTag(tag)
         return
     context = spark.sparkContext
-    before = context.getLocalProperty(DESCRIPTION)
+    before: Any = context.getLocalProperty(DESCRIPTION)  # None if there is none, which takes it away again
     context.setLocalProperty(DESCRIPTION, f"sempre: {doing}")
     try:
         yield

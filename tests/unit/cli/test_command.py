@@ -16,6 +16,7 @@ import pytest
 
 import sempre.cli
 from sempre.cli.arguments import parse
+from sempre.cli.progress import Silent
 from sempre.diagnostics import BackendError, Diagnostic, InternalError, ProgramError, StateError
 from tests.unit.files.build import program, relation
 
@@ -301,8 +302,8 @@ def test_a_small_run_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
 def test_the_progress_line_is_gone_before_anything_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    class Line:
-        def __init__(self, stream: object) -> None:
+    class Line(Silent):
+        def __init__(self, options: object) -> None:
             seen.append("shown")
 
         def clear(self) -> None:
@@ -312,8 +313,7 @@ def test_the_progress_line_is_gone_before_anything_is_printed(monkeypatch: pytes
         seen.append("written")
         return SimpleNamespace(warnings=())
 
-    monkeypatch.setattr("sempre.cli.run_command.is_terminal", lambda _: True)
-    monkeypatch.setattr("sempre.cli.run_command.ProgressLine", Line)
+    monkeypatch.setattr("sempre.cli.run_command.progress_of", Line)
     monkeypatch.setattr("sempre.cli.pipelines.write_outputs", write)
     assert main(["run", "p.dl"]) == 0
     assert seen == ["shown", "cleared", "written"]

@@ -18,7 +18,7 @@ from sempre.files.sqlite_tables import quoted
 from sempre.files.targets.sql_target import SIDE, SqlTarget
 
 STAGED = "temp.sempre_staged"
-PATIENCE_SECONDS = 60  # how long another writer is waited for
+LOCK_SECONDS = 60  # how long another writer is waited for
 
 
 def sqlite_target(endpoint: Endpoint, folder: Path) -> SqlTarget:
@@ -31,7 +31,7 @@ def sqlite_target(endpoint: Endpoint, folder: Path) -> SqlTarget:
 def _connected(path: Path) -> Iterator[SqliteConnection]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(path, timeout=PATIENCE_SECONDS, isolation_level=None)) as database:
+        with closing(sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None)) as database:
             yield SqliteConnection(database)
             if database.in_transaction:
                 database.execute("COMMIT")
