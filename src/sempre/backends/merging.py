@@ -84,10 +84,8 @@ def _layout(rows: Bindings, columns: Mapping[str, Column]) -> Packing | None:
 def _as_one(rows: Bindings, counts: bool) -> Bindings:
     """Rows that nothing is read of any more."""
     if rows.weights is not None:
-        weights = join.added(rows.weights, np.zeros(1, np.intp))
-    else:
-        weights = np.array([rows.size]) if counts else None
-    return Bindings(1, {}, rows.fields, weights)
+        return Bindings(1, {}, rows.fields, join.added(rows.weights, np.zeros(1, np.intp)))
+    return Bindings(1, {}, rows.fields, np.array([rows.size]) if counts else None)
 
 
 def _summed(rows: Bindings, layout: Packing, keys: Keys, counts: bool) -> tuple[Keys, join.Weights | None]:
