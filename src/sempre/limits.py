@@ -115,6 +115,8 @@ class Limits:
     parallel_rows: int = 1 << 15
     # A join that would give more rows than these is cut into pieces.
     piece_rows: int = 1 << 17
+    # So many rows that joins have found are merged before the next join, if most of them became alike.
+    merging_rows: int = 1 << 13
 
     # ------------------------------------------------------------- the workers
     # About how many bindings a worker sends at once.
