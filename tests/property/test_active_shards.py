@@ -77,7 +77,7 @@ def test_who_waits_for_the_others_has_nothing_to_absorb(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(shard.ShardRun, "absorbing", absorbing)
     cycles = 0
-    for seed in range(30):
+    for seed in range(15):
         rng = random.Random(seed)
         case = random_case(rng)
         subject = Subject(case.program)
@@ -89,7 +89,7 @@ def test_who_waits_for_the_others_has_nothing_to_absorb(monkeypatch: pytest.Monk
         if expected.ended and expected.cycles < HORIZON:
             check_chains(subject, timeline(scheduler, {}), expected, f"seed {seed}")
             cycles += expected.cycles
-    assert cycles > 60
+    assert cycles > 30
     assert set(absorbed) == {0}  # the input
 
 
