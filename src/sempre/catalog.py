@@ -814,8 +814,8 @@ SOURCES = (
     ),
     Entry(
         "E667",
-        "a source with several rows for one key",
-        "Name columns in `key=` by which each row is the only one.",
+        "a source, or a batch of a stream, with several rows for one key",
+        "Name columns in `key=` or `keys=` by which each row is the only one, or `order=`.",
         '`.input price(IO=jdbc, ..., follow="updated_at", key="item")` where an item has two prices',
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,13 +159,13 @@ class ChangeSet:
             raise StateError("these changes belong to no database")
         return self._frame(self, relation, hold)
 
-    def merge_into(self, table: str | Path, relation: str, *, keys: Sequence[str] | None = None) -> None:
-        """Merge the changes of a relation into a table of Delta Lake, in one commit.
+    def merge_into(self, table: Any, relation: str, *, keys: Sequence[str] | None = None) -> None:
+        """Merge the changes of a relation into a table of Delta Lake or Iceberg, in one commit.
 
         Parameters
         ----------
         table
-            Its path or URL.
+            The path or URL of a table of Delta Lake, or an open table of `deltalake` or of `pyiceberg`.
         relation
             Whose changes; the columns of the table that have the names of its columns are written.
         keys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -26,6 +26,7 @@ from sempre.engine import Engine, EpochResult, Progress
 from sempre.lang.parser import parse_atom
 from sempre.limits import DEFAULTS, Limits
 from sempre.modules.choice import Wanted
+from sempre.plan.backend import DRIVER
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
     from sempre.active.history import FactHistory
     from sempre.api.explanations import Proof, WhyNot
+    from sempre.api.intake import Encoded
+    from sempre.api.keyed import KeyedRows
     from sempre.spark.batches import Batch
     from sempre.spark.streams import BatchReport, Maintenance
     from sempre.verify import Verification
@@ -495,6 +498,10 @@ class Database(Epochs):
         trust_checkpoint: bool = False,
         feed: str | Path | None = None,
         on_changes: Callable[[ChangeSet], None] | None = None,
+        keys: Mapping[str, Sequence[str]] | None = None,
+        nulls: str | float | Mapping[str, Any] | None = None,
+        decimals: str | Mapping[str, Any] | None = None,
+        rejects: str | Path | None = None,
     ) -> Maintenance:
         """Keep the database current with a stream of changes; every micro-batch is an epoch, applied once.
 
@@ -521,6 +528,13 @@ class Database(Epochs):
             A folder for the changes: `FEED/EPOCH/RELATION.parquet`, complete before the epoch can be seen.
         on_changes
             Called with the changes of every epoch, before it can be seen; if it raises, the epoch has not happened.
+        keys
+            For a relation, the columns that tell its facts apart: a row takes the place of the facts with its key, and
+            a deletion needs no more than the key. Operations may be `u`, `update` and `upsert`, too.
+        nulls, decimals
+            As in `.input`: `"drop"`, a value, or values by column; scales by column, or `"float"`.
+        rejects
+            A folder for rows that cannot be taken, with the reason; without it, such a row ends the stream.
         """
         from sempre.spark.streams import Columns, Maintenance, StreamOptions, Target
 
@@ -530,7 +544,8 @@ class Database(Epochs):
         columns = Columns(relation, relation_column, operation, order)
         folder = None if checkpoint is None else str(checkpoint)
         options = StreamOptions(
-            columns, folder, name, trigger, keep_batches, trust_checkpoint, feed, on_changes
+            columns, folder, name, trigger, keep_batches, trust_checkpoint, feed, on_changes,
+            rejects, keys, nulls, decimals,
         )  # fmt: skip
         target = Target(self.program.checked, self._last_batch, self._take_batch, self._staying)
         self._streams.append(Maintenance(target, stream, options))
@@ -550,10 +565,28 @@ class Database(Epochs):
 
         started = time.perf_counter()
         with self._turn(), self._numbered():
-            insert, delete = self._intake.batch(rows)
-            report = self._epoch(lambda: self._rows(insert, delete), batch, publish).report
+            insert, delete, keyed = self._intake.batch(rows)
+
+            def coming() -> tuple[dict[str, Any], dict[str, Any]]:
+                self._intake.fit(insert)
+                for name, each in keyed.items():  # what they replace is known when nothing else can change it
+                    delete.codes[name] = self._replaced(name, each)
+                return self._rows(insert, delete)
+
+            report = self._epoch(coming, batch, publish).report
             epoch = self._engine.snapshot.epoch
-        return BatchReport(batch[1], epoch, rows.rows, time.perf_counter() - started, report.added, report.removed)
+        seconds, rejected = time.perf_counter() - started, 0 if rows.rejected is None else rows.rejected.num_rows
+        return BatchReport(batch[1], epoch, rows.rows, seconds, report.added, report.removed, rejected)
+
+    def _replaced(self, name: str, rows: KeyedRows) -> Encoded:
+        """The facts whose place rows with keys take."""
+        from sempre.api.keyed import facts_that_go
+
+        engine = self._stratified("maintain()")
+        there = engine.snapshot.explicit[name].rows()
+        if there.place != DRIVER:
+            there = engine.places.bring_rows(name, there, DRIVER)
+        return facts_that_go(self._backend, name, there.columns(), rows)
 
     # --------------------------------------------------------------------------------------------------- end
 

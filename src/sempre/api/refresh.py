@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Relation
+from sempre.api.keyed import KeyedRows, facts_that_go
 from sempre.api.stores import keeper_of
 from sempre.backends.local import LocalBackend
 from sempre.data import dataclass
@@ -316,11 +317,9 @@ def _replaced(database: Database, coming: Coming, relation: Relation, came: Enco
         hint = "Name columns in key= by which each row is the only one; or refresh again, if rows changed meanwhile."
         raise DataError(Diagnostic("E667", message, hint=hint))
     there = _brought(database, name, coming.base.explicit[name].rows())
-    old = pa.table(dict(zip(names, there.columns(), strict=True)))
-    met = old.join(fresh.select(keys), keys, join_type="left semi").select(names)
-    same = [np.ascontiguousarray(column.to_numpy()) for column in met.columns]
-    gone = backend.difference(backend.rows(name, same, met.num_rows), backend.version(new))
-    return gone.columns(), len(gone)
+    fresh_columns = new.columns()
+    rows = KeyedRows(tuple(at), [fresh_columns[each] for each in at], fresh_columns, len(new))
+    return facts_that_go(backend, name, there.columns(), rows)
 
 
 def _brought(database: Database, name: str, rows: Any) -> Any:

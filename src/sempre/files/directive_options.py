@@ -13,6 +13,7 @@ from sempre.analysis.model import CheckedProgram, Relation
 from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic, ProgramError
 from sempre.files.matching import BY_NAME, IN_DIRECTIVE, ColumnChoice
+from sempre.files.value_choice import AS_THEY_ARE, BadChoice, ValueChoice, value_choice
 from sempre.lang.syntax import Directive
 
 TEXT = ("file", "csv", "stdin", "stdout")
@@ -24,7 +25,7 @@ KNOWN_IO = {
 SPARK_ONLY = ("jdbc", "spark")
 KNOWN_OPTIONS = (
     "IO", "filename", "delimiter", "rfc4180", "headers", "columns", "extra", "compress", "format", "table", "mode",
-    "nulls", "dbname",
+    "nulls", "decimals", "dbname",
 )  # fmt: skip
 # Passed on to Spark's JDBC source as they are; `url`, `user` and `password` may be `$NAME`, from the environment.
 JDBC_OPTIONS = (
@@ -76,7 +77,7 @@ class Endpoint:
     compress: bool = False
     layout: str = "list"
     changes: bool = False
-    drop_nulls: bool = False
+    values: ValueChoice = AS_THEY_ARE
     table: str = ""
     jdbc: tuple[tuple[str, str], ...] = ()
     taking: ColumnChoice = BY_NAME
@@ -161,7 +162,7 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
         compress or (direction == "output" and filename.endswith(".gz")),
         _choice(options, "format", ("list", "object", "lines")),
         direction == "output" and _mode(options, io) == "changes",
-        direction == "input" and _choice(options, "nulls", ("error", "drop")) == "drop",
+        _values(relation, options) if direction == "input" else AS_THEY_ARE,
         options.get("table", relation.name) if io in (*SPARK_ONLY, *LAKE, "sqlite") else "",
         _query_options(options, direction, io) if io in SPARK_ONLY else (),
         _taking(relation, options, io, direction),
@@ -191,6 +192,14 @@ def _following(relation: Relation, options: Mapping[str, str], direction: str) -
         raise _BadOption(f"`key={','.join(key)}`: relation `{relation.name}` has no column `{unknown[0]}`\n"
                          f"It has {', '.join(relation.columns)}.")  # fmt: skip
     return follow, key
+
+
+def _values(relation: Relation, options: Mapping[str, str]) -> ValueChoice:
+    """What nulls and decimals become."""
+    try:
+        return value_choice(relation, options.get("nulls"), options.get("decimals"))
+    except BadChoice as error:
+        raise _BadOption(str(error)) from None
 
 
 def _mode(options: Mapping[str, str], io: str) -> str:

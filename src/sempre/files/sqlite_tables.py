@@ -55,7 +55,7 @@ def read_sqlite(
     table = pa.Table.from_arrays(arrays, names=names)
     if endpoint.taking.places is None and endpoint.follow not in relation.columns:
         table = table.select([name for name in names if name != endpoint.follow])
-    return conform(table, relation, str(path), types, drop_nulls=endpoint.drop_nulls, taking=endpoint.taking)
+    return conform(table, relation, str(path), types, values=endpoint.values, taking=endpoint.taking)
 
 
 def _column(values: list[object], name: str, wanted: pa.DataType | None, path: Path) -> pa.Array:

@@ -87,17 +87,17 @@ class SourceReader:
         self, relation: Relation, endpoint: Endpoint, df: DataFrame, what: str, shown: str
     ) -> tuple[Parts, dict[str, Any]]:
         span = Span(shown, 0, 0, 0, 0)
-        wanted = WantedColumns(relation, self.checked.types, endpoint.taking, what, span)
-        if self.staying is not None and relation.arity:
+        wanted = WantedColumns(relation, self.checked.types, endpoint.taking, what, span, endpoint.values)
+        if self.staying is not None and relation.arity and not endpoint.values.scales:
             chosen, names, found = chosen_columns(df, wanted)
-            chosen = without_nulls(chosen) if endpoint.drop_nulls else chosen
+            chosen = without_nulls(chosen) if endpoint.values.drop_nulls else chosen
             stayed = self._stayed(
                 ArrivingFrame(relation, chosen, what, span, partial(_values, endpoint, shown, relation))
             )
             if stayed is not None:
                 parts = replace(stayed[0], by_position=not found.by_name)
                 return parts, {"source": shown, **stayed[1], **note_of(names, found.by_name)}
-        crossing = from_frame(df, wanted, drop_nulls=endpoint.drop_nulls)
+        crossing = from_frame(df, wanted)
         note = note_of(crossing.source_columns, crossing.by_name)
         return Parts(crossing.table), {"source": shown, "rows": crossing.table.num_rows, **note}
 
@@ -113,7 +113,7 @@ class SourceReader:
             if endpoint.io == "json":
                 return read_json(
                     data, relation, name, types,
-                    layout=endpoint.layout, drop=endpoint.drop_nulls, taking=endpoint.taking,
+                    layout=endpoint.layout, values=endpoint.values, taking=endpoint.taking,
                 )  # fmt: skip
             return read_text(data, relation, endpoint.text, name, types)
 

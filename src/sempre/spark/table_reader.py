@@ -54,8 +54,9 @@ class SparkReader:
             if self._endpoint.follow and self._endpoint.taking.places is None:
                 own = set(map(str.lower, self._relation.columns))
                 df = df.drop(*{self._column(df)} - {name for name in df.columns if name.lower() in own})
-        wanted = WantedColumns(self._relation, self._types, self._endpoint.taking, what, span)
-        return from_frame(df, wanted, drop_nulls=self._endpoint.drop_nulls).table.replace_schema_metadata()
+        endpoint = self._endpoint
+        wanted = WantedColumns(self._relation, self._types, endpoint.taking, what, span, endpoint.values)
+        return from_frame(df, wanted).table.replace_schema_metadata()
 
     @property
     def _what(self) -> tuple[str, Span]:

@@ -61,6 +61,10 @@ class Iceberg:
         with self.table.update_schema(allow_incompatible_changes=True) as update:
             update.delete_column("y")
 
+    def dropped_and_added(self) -> None:
+        self.drop()
+        self.add()
+
     def add(self) -> None:
         from pyiceberg.types import LongType
 
@@ -85,9 +89,7 @@ def test_a_column_that_is_dropped_and_added_again_is_another(tmp_path: Path) -> 
             db.refresh()
         iceberg.rename("w", "y")
         assert db.refresh() is None
-    assert refreshed(iceberg.program(", nulls=drop"), tmp_path / "again", lambda: (iceberg.drop(), iceberg.add())) == [
-        ("d", 4)
-    ]
+    assert refreshed(iceberg.program(", nulls=drop"), tmp_path / "again", iceberg.dropped_and_added) == [("d", 4)]
 
 
 # ---------------------------------------------------------------------------------- what `deltalake` does not write

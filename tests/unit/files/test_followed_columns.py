@@ -37,7 +37,7 @@ def shop(folder: Path, key: str = "") -> sempre.Database:
 
 
 def how(db: sempre.Database) -> str:
-    return refreshing.refresh(db, None, overwrite=False, maintain_only=False).read["price"]  # type: ignore[arg-type]
+    return refreshing.refresh(db, None, overwrite=False, maintain_only=False).read["price"]
 
 
 @pytest.mark.parametrize("most", [10_000, 2])

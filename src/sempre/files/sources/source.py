@@ -12,6 +12,7 @@ from sempre.analysis.model import Relation, Type
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.files.directive_options import SPARK_ONLY, Endpoint
+from sempre.files.locations import path_inside
 
 # What tells versions of a source apart, as JSON has it. Equal versions have the same rows.
 SourceVersion = Mapping[str, Any]
@@ -64,6 +65,10 @@ def source_of(endpoint: Endpoint, relation: Relation, types: Mapping[str, Type],
         from sempre.files.sources.sqlite_reader import SqliteReader
 
         return QueriedSource(SqliteReader(endpoint, relation, types, folder), endpoint, relation)
+    if endpoint.io == "parquet" and path_inside(folder, endpoint.filename).is_dir():
+        from sempre.files.sources.folder_source import FolderSource
+
+        return FolderSource(endpoint, relation, types, folder)
     if endpoint.io in ("file", "parquet", "json", "sqlite"):
         from sempre.files.sources.file_source import FileSource
 
