@@ -222,6 +222,8 @@ def _one(database: Database, keeper: Keeper, coming: Coming, relation: Relation,
         versions = found.versions
         _check_keys(name, found.table, key)
         _follow_whole(database, keeper, coming, relation, found.table)
+        if why := "; ".join(source.why for source in sources if source.why):
+            coming.read[name] += f": {why}"
     return FollowedRelation(places, versions)
 
 

@@ -49,6 +49,7 @@ class QueriedSource:
     """A table that is read by questions."""
 
     def __init__(self, reader: TableReader, endpoint: Endpoint, relation: Relation) -> None:
+        self.why = ""
         self._reader = reader
         self._follow = endpoint.follow
         self._table = endpoint.table
@@ -86,6 +87,7 @@ class QueriedSource:
             return None
         low = since["last"]
         if until["last"] is None or (low is not None and since["rows"] is None):
+            self.why = f"more than {MOST_LAST:,} rows had the last value of `{self._follow}`" if low is not None else ""
             return None
         found = self._reader.rows([] if low is None else [(">=", low)])
         return RowChanges(_unseen(found, since["rows"] or []), found.slice(0, 0))
