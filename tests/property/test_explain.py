@@ -90,6 +90,14 @@ def test_what_relations_keep_has_proofs(make: Callable[[random.Random], Case], s
                 assert db[name].explain(row).check() == []
 
 
+def test_a_large_equivalence_turns_what_it_is_made_of_round() -> None:
+    text = ".decl i(x: number, y: number) .decl e(x: number, y: number) eqrel e(x, y) :- i(x, y)."
+    with Database(text, limits=NARROW) as db:
+        db.apply(insert={"i": [(n + 1, n) for n in range(6)]})
+        for row in db["e"]:
+            assert db["e"].explain(row).check() == []
+
+
 def test_proofs_with_counters_and_numbers_of_symbols() -> None:
     with Database("""
         .decl item(x: symbol) .decl id(x: symbol, n: number) .decl next(n: number) .decl all(n: number)

@@ -9,6 +9,7 @@ import html
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from sempre.engine import Progress
@@ -85,9 +86,7 @@ def notebook_progress() -> Callable[[Progress], None] | None:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None or getattr(shell, "kernel", None) is None:
         return None
-    from IPython.display import display
-
-    return NotebookProgress(display)
+    return NotebookProgress(import_module("IPython.display").display)
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

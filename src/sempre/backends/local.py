@@ -87,7 +87,7 @@ class CompiledPlan:
     scan: Scan | None
     pipeline: Pipeline
     multiplies: bool  # whether a row may stand for several instances, so that it needs a weight to count them
-    repeats: _Repeats = field(default_factory=lambda: _Repeats())
+    repeats: Repeats = field(default_factory=lambda: Repeats())
     _walkable: tuple[frozenset[str], bool] | None = None
     _rerankable: bool | None = None
 
@@ -326,7 +326,7 @@ class LocalBackend:
         """The distinct facts that the plans derive and that are not known yet."""
         found = NewFacts(self._target(relation, known), known, counts=False)
         for prepared in plans:
-            self._run(prepared, views, _Heads(self, prepared, found), counted=False)
+            self._run(prepared, views, Heads(self, prepared.plan, prepared.repeats, found), counted=False)
         parts = found.finished()
         if not parts:
             return RowSet(found.target, np.empty(0, found.target.dtype))
@@ -336,7 +336,7 @@ class LocalBackend:
         """The facts that the plans derive and that are not known yet, with how many instances derive each."""
         found = NewFacts(self._target(relation, known), known, counts=True)
         for prepared in plans:
-            self._run(prepared, views, _Heads(self, prepared, found), counted=prepared.multiplies)
+            self._run(prepared, views, Heads(self, prepared.plan, prepared.repeats, found), counted=prepared.multiplies)
         parts = found.finished()
         if not parts:
             return Counted(found.target, np.empty(0, found.target.dtype), np.empty(0, np.int64))
@@ -425,7 +425,7 @@ class LocalBackend:
 
     def column_values(self, version: Trace, column: int) -> ColumnValues:
         """The values of a column, to look for them in others."""
-        return ColumnValues(version, column)
+        return ColumnValues.of(version, column)
 
     def walk(
         self,
@@ -606,17 +606,18 @@ class LocalBackend:
         return target, keys.copy() if any(keys is column for column in columns) else keys
 
 
-class _Heads(Gather):
+class Heads(Gather):
     """Collects what one plan finds."""
 
-    def __init__(self, backend: LocalBackend, prepared: CompiledPlan, found: NewFacts) -> None:
-        super().__init__(prepared.plan.head, found.target)
+    def __init__(self, backend: LocalBackend, plan: Plan, repeats: Repeats, found: NewFacts) -> None:
+        super().__init__(plan.head, found.target)
         self._backend = backend
-        self._prepared = prepared
+        self._plan = plan
+        self._repeats = repeats
         self._found = found
 
     def __call__(self, rows: Bindings) -> None:
-        layout, keys = self._backend._head(self._prepared.plan, rows, self.target)
+        layout, keys = self._backend._head(self._plan, rows, self.target)
         if not self._found.counts:
             self._found.add(layout, join.distinct(keys), NO_WEIGHTS)
         elif rows.weights is None:
@@ -628,7 +629,7 @@ class _Heads(Gather):
         total = int(found.ends.sum()) - int(found.begins.sum())
         self._backend.saw(total)
         bucket = self._found.bucket()
-        if not self._prepared.repeats.likely() and bucket.holds(found.weights):
+        if not self._repeats.likely() and bucket.holds(found.weights):
             bucket.pour(loops, found)
             yield
             return
@@ -637,11 +638,11 @@ class _Heads(Gather):
             bucket.add(keys, counts)
             kept += keys.size
             yield
-        self._prepared.repeats.saw(total, kept)
+        self._repeats.saw(total, kept)
 
 
 @dataclass(slots=True)
-class _Repeats:
+class Repeats:
     """Whether what a plan finds repeats so much that it pays to look for repetitions before anything else."""
 
     found: int = 0
