@@ -23,6 +23,7 @@ from sempre.files.locations import is_url, reachable
 
 if TYPE_CHECKING:
     from sempre.api import ChangeSet, Database
+    from sempre.api.refresh import Refreshed
 
 DIFFERENT = 3
 
@@ -122,6 +123,16 @@ def _told(epoch: int, changes: ChangeSet) -> dict[str, Any]:
     return {"epoch": epoch, **changes.report.to_json()}
 
 
+def _told_of_sources(database: Database, found: Refreshed) -> dict[str, Any]:
+    """Which versions of the sources an epoch has, and how they were read."""
+    from sempre.api.stores import keeper_of
+    from sempre.files.sources.shown import shown_sources
+
+    followed = keeper_of(database).followed
+    versions = shown_sources(followed.to_json()) if followed else {}
+    return {"sources": {name: {"versions": versions.get(name, []), "read": how} for name, how in found.read.items()}}
+
+
 def refresh(options: argparse.Namespace) -> int:
     """Bring a store to what its sources have, as one epoch, and publish it."""
     from sempre.api.refresh import refresh as bring
@@ -142,7 +153,9 @@ def refresh(options: argparse.Namespace) -> int:
         else:
             print(summary(database.epoch, found.changes), flush=True)
         _publish(database, found.changes)
-        told = [] if found.changes is None else [_told(database.epoch, found.changes)]
+        told = (
+            [] if found.changes is None else [_told(database.epoch, found.changes) | _told_of_sources(database, found)]
+        )
         write_reports(options, options.store, told, 0.0)
     return 0
 
@@ -293,6 +306,7 @@ def verify(options: argparse.Namespace) -> int:
 
 def history(options: argparse.Namespace) -> int:
     """One line per epoch."""
+    from sempre.files.sources.shown import shown_sources
     from sempre.storage.metrics import openmetrics
     from sempre.storage.store import Store
 
@@ -303,6 +317,9 @@ def history(options: argparse.Namespace) -> int:
         return 0
     for manifest in store.manifests():
         print(manifest.line)
+        if options.sources:
+            for name, versions in shown_sources(manifest.sources).items():
+                print(f"  {name}: {'; '.join(versions)}")
     return 0
 
 
