@@ -97,6 +97,8 @@ class Limits:
     # ------------------------------------------------------------- places
     # The share of the machine's memory that strata may take in the driver unless `memory` says otherwise.
     memory_share: float = 0.5
+    # After so many rounds of jobs on the cluster there is a warning.
+    warned_rounds: int = 50
     # A stratum comes back from the cluster when it would take less than this share of the budget.
     return_share: float = 0.25
 

@@ -19,6 +19,7 @@ from sempre.cli.souffle_options import UsageError
 from sempre.cli.terminal import is_terminal, show_text, show_warnings
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.files import check_root, input_endpoint, read_changes
+from sempre.files.directive_options import LAKE
 from sempre.files.locations import is_url, reachable
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def init(options: argparse.Namespace) -> int:
     with pipeline(options) as io, Database(program, store=store, spark=io.session(), **_knobs(options)) as database:
         changes = _first_epoch(options, checked, io, database, outputs)
         print(summary(0, changes))
-        _publish(database, changes)
-        write_reports(options, options.program.name, [_told(0, changes)], io.session_seconds)
+        published = _publish(database, changes)
+        write_reports(options, options.program.name, [_told(0, changes)], io.session_seconds, published)
     return 0
 
 
@@ -66,21 +67,41 @@ def _first_epoch(
     with progress_of(options).waiting("reading"):
         if options.on == "local":
             tables, versions = read_with_versions(checked, reachable(options.facts))
-        else:
+        elif is_url(options.facts):
             (tables, _), versions = io.read(checked, database), {}
+        else:  # tables that this process reads anyway have versions, as without Spark
+            lakes, others = _by_reader(checked)
+            tables, versions = read_with_versions(lakes, reachable(options.facts))
+            tables |= io.read(others, database)[0]
     shown = outputs if not outputs or is_url(outputs) else str(Path(outputs).absolute())
     return first_epoch(database, tables, beginning(checked, options.facts, shown, versions, io.session()))
 
 
-def _publish(database: Database, changes: ChangeSet | None) -> None:
-    """Write the outputs of an epoch, if they go anywhere."""
+def _by_reader(checked: CheckedProgram) -> tuple[CheckedProgram, CheckedProgram]:
+    """The program with the inputs that are tables with versions alone, and with all others."""
+    relations = checked.relations.values()
+    lakes = {
+        each.name for each in relations if each.inputs and all(input_endpoint(each, i).io in LAKE for i in each.inputs)
+    }
+
+    def keeping(wanted: Callable[[str], bool]) -> CheckedProgram:
+        kept = {each.name: each if wanted(each.name) else replace(each, inputs=()) for each in relations}
+        return replace(checked, relations=kept)
+
+    return keeping(lambda name: name in lakes), keeping(lambda name: name not in lakes)
+
+
+def _publish(database: Database, changes: ChangeSet | None) -> bool:
+    """Write the outputs of an epoch, if they go anywhere and do not show it already; whether that was done."""
     from sempre.api.publish import publish_from_store
     from sempre.api.stores import keeper_of
 
     keeper = keeper_of(database)
     folder = keeper.followed.outputs if keeper.followed else ""
-    if folder and (changes is not None or keeper.store.published() != (database.epoch, folder)):
-        show_warnings(publish_from_store(database, None, changes).warnings, {})
+    if not folder or (changes is None and keeper.store.published() == (database.epoch, folder)):
+        return False
+    show_warnings(publish_from_store(database, None, changes).warnings, {})
+    return True
 
 
 def _with_present_inputs(checked: CheckedProgram) -> CheckedProgram:
@@ -108,13 +129,13 @@ def apply(options: argparse.Namespace) -> int:
     """Apply changes, each epoch durable before it is announced."""
     with opened(options) as database:
         epochs = [epoch for path in options.changes for epoch in read_changes(database.program.checked, path)]
-        told = []
+        told, published = [], False
         for epoch in epochs:
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
             print(summary(database.epoch, changes), flush=True)
-            _publish(database, changes)
+            published |= _publish(database, changes)
             told.append(_told(database.epoch, changes))
-        write_reports(options, options.store, told, 0.0)
+        write_reports(options, options.store, told, 0.0, published)
     return 0
 
 
@@ -152,11 +173,11 @@ def refresh(options: argparse.Namespace) -> int:
             print(f"epoch {database.epoch}: nothing new")
         else:
             print(summary(database.epoch, found.changes), flush=True)
-        _publish(database, found.changes)
-        told = (
-            [] if found.changes is None else [_told(database.epoch, found.changes) | _told_of_sources(database, found)]
-        )
-        write_reports(options, options.store, told, 0.0)
+        published = _publish(database, found.changes)
+        told = []
+        if found.changes is not None:
+            told.append(_told(database.epoch, found.changes) | _told_of_sources(database, found))
+        write_reports(options, options.store, told, 0.0, published)
     return 0
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from sempre import Database, Program
-from sempre.cli import main
+from sempre.analysis.model import CheckedProgram
+from sempre.cli import main, store_commands
 
 PROGRAM = """
 .decl edge(x: symbol, y: number)
@@ -192,3 +197,38 @@ def test_what_would_change_is_shown_as_facts(folder: Path, capsys: pytest.Captur
     (folder / "v.txt").write_text("commit.\n")
     code, out, _ = run(capsys, "whatif", "v", "v.txt")
     assert (code, out.splitlines()[2:]) == (0, [])
+
+
+def test_tables_with_versions_have_them_with_spark_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = Program(
+        """.decl edge(x: symbol, y: number)
+        .input edge(IO=delta, table="edge")
+        .decl other(x: symbol)
+        .input other"""
+    )
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(folder / "edge", pa.table({"x": ["a", "a", "b"], "y": [1, 1, 2]}), configuration=feed)
+    read: list[str] = []
+
+    class Pipeline:
+        """What a session would read."""
+
+        def read(self, checked: CheckedProgram, database: Database) -> tuple[dict[str, pa.Table], dict[str, Any]]:
+            read.extend(each.name for each in checked.relations.values() if each.inputs)
+            return {"other": pa.table({"x": ["o"]})}, {}
+
+        def session(self) -> None:
+            return None
+
+    (folder / "other.facts").write_text("o\n")
+    options: Any = SimpleNamespace(on="spark", facts=str(folder), quiet=True, progress=False)
+    pipeline: Any = Pipeline()
+    with Database(program, store=folder / "s") as database:
+        changes = store_commands._first_epoch(options, program.checked, pipeline, database, "")
+        assert changes.report.added == {"edge": 2, "other": 1}
+    assert read == ["other"]
+    write_deltalake(folder / "edge", pa.table({"x": ["c"], "y": [3]}), mode="append")
+    DeltaTable(folder / "edge").delete("x = 'b'")
+    code, out, _ = run(capsys, "refresh", "s", "-v")
+    assert code == 0
+    assert "edge: 1 rows came and 1 went\n" in out
