@@ -195,3 +195,10 @@ def test_algebraic_values_are_told_as_a_program_has_them() -> None:
 def test_the_rows_of_an_aggregate_stand_below_it() -> None:
     with sempre.Database(".decl p(x: number) p(1). p(4). .decl m(x: number) m(y) :- y = max x : { p(x) }.") as db:
         assert str(db.explain("m(4)")).split("\n")[-2:] == ["└─ 4 = max x : { p(x) }, of 2 rows", "   └─ p(4)"]
+
+
+def test_a_count_of_symbols_in_a_head_is_a_number() -> None:
+    with sempre.Database('.decl p(x: symbol) p("a"). p("b"). .decl n(x: number) n(count(x)) :- p(x).') as db:
+        assert str(db.explain("n(2)")).endswith('one of 2 instances\n└─ p("a")')
+        assert db.explain("n(2)").check() == []
+        assert str(db.explain("n(7)", absent=True)).startswith("n(7) is absent: the count of its group is 2")
