@@ -100,3 +100,19 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     assert sempre.__file__ is not None
     environment = {**os.environ, "COLUMNS": "110", "PYTHONPATH": str(Path(sempre.__file__).parents[1])}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+
+
+def test_explain_tells_the_history_of_a_fact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = '.pragma "semantics" "active"\n.decl todo(x: number) .decl done(x: number)\ntodo(1).\n'
+    program, store = tmp_path / "rules.dl", str(tmp_path / "store")
+    program.write_text(rules + "done(x), -todo(x) :- todo(x).\n", "utf-8")
+    assert main(["init", store, str(program)]) == 0
+    capsys.readouterr()
+    assert main(["explain", store, "done(1)"]) == 0
+    assert capsys.readouterr().out == "done(1) holds\ncycle 1: added\n  done(x), -todo(x) :- todo(x).\n"
+    assert main(["explain", store, "todo(1)", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(event["cycle"], event["added"]) for event in told["events"]] == [(0, True), (1, False)]
+    assert main(["explain", store, "done(1)", "--check"]) == 2
+    text = "error: --check is for stratified rules; of rules that run in cycles a history is told\n"
+    assert capsys.readouterr().err == text

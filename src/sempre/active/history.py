@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 from sempre.active.active_engine import ActiveEngine
 from sempre.active.endless_runs import fact_text
 from sempre.analysis.model import NormalRule
@@ -38,6 +41,10 @@ class FactHistory:
     fact: str
     present: bool
     events: tuple[Event, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON has it."""
+        return {"kind": "history", **asdict(self)}
 
     def __str__(self) -> str:
         lines = [f"{self.fact} {'holds' if self.present else 'does not hold'}"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 
+from sempre.active.history import FactHistory
 from sempre.api.between import Between, between
+from sempre.api.database import Database
 from sempre.api.explanations import Proof, WhyNot, why, why_not
 from sempre.cli.souffle_options import UsageError
 from sempre.cli.store_commands import opened
@@ -17,6 +19,8 @@ def explain(options: argparse.Namespace) -> int:
     """Print an explanation, as a tree or in the form that was asked for."""
     _check_together(options)
     with opened(options) as database:
+        if database.program.checked.semantics == "active":
+            return _history(database, options)
         if options.between:
             with between(database, options.fact, *options.between) as told:
                 return _checked(told) if options.check else _shown(told, options)
@@ -24,6 +28,18 @@ def explain(options: argparse.Namespace) -> int:
             return _shown(why_not(database, options.fact, depth=options.depth or 1), options)
         found = why(database, options.fact, depth=options.depth, further=(options.all or 1) - 1)
         return _checked(found) if options.check else _shown(found, options)
+
+
+def _history(database: Database, options: argparse.Namespace) -> int:
+    """Print which cycles added or deleted a fact: there are no proofs where rules run in cycles."""
+    flags = {"all": "--all", "check": "--check", "between": "--between", "dot": "--dot", "html": "--html"}
+    refused = [flag for name, flag in flags.items() if getattr(options, name)]
+    if refused:
+        raise UsageError(f"{refused[0]} is for stratified rules; of rules that run in cycles a history is told")
+    found = database.explain(options.fact)
+    assert isinstance(found, FactHistory)
+    print(json.dumps(found.to_json(), ensure_ascii=False, indent=1) if options.json else found)
+    return 0
 
 
 def _check_together(options: argparse.Namespace) -> None:
