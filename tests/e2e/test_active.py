@@ -51,6 +51,62 @@ def test_without_the_semantics_heads_that_delete_are_refused(folder: Path, capsy
     assert "E128" in capsys.readouterr().err
 
 
+def test_every_command_on_a_store_of_active_rules(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "p.dl").write_text('.pragma "semantics" "active"\n' + RULES)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = main(list(arguments))
+        shown = capsys.readouterr()
+        return code, shown.out + shown.err
+
+    assert run("init", "s", "p.dl")[0] == 0
+    (folder / "one.changes").write_text("+down(2). commit.\n")
+    code, text = run("whatif", "s", "one.changes")
+    changed = {line.strip() for line in text.splitlines() if line.startswith(("  +", "  -"))}
+    assert (code, changed) == (0, {"+down(2)", "-link(2, 3)", "-sick(3)", "-sick(4)"})
+    assert run("apply", "s", "c.changes")[0] == 0
+    assert run("query", "s", "sick(X)") == (0, "X\n1\n")
+    assert run("query", "s", "sick(X)", "--epoch", "0") == (0, "X\n1\n2\n3\n4\n")
+    code, text = run("explain", "s", "link(3, 4)")
+    assert (code, text.splitlines()) == (
+        0,
+        [
+            "link(3, 4) does not hold",
+            "cycle 0: in the input",
+            "cycle 1: deleted",
+            "  -link(x, y) :- down(x), link(x, y).",
+        ],
+    )
+    code, text = run("explain", "s", "sick(2)", "--epoch", "0", "--json")
+    assert json.loads(text) == {
+        "fact": "sick(2)",
+        "present": True,
+        "events": [
+            {
+                "cycle": 1,
+                "added": True,
+                "causes": [{"rule": "sick(y) :- sick(x), link(x, y).", "deletes": False, "instances": 1}],
+            }
+        ],
+    }
+    for options in (["--not"], ["--all", "2"], ["--check"], ["--between", "0", "1"], ["--dot"], ["--depth", "1"]):
+        assert run("explain", "s", "sick(2)", *options) == (
+            2,
+            f"error: {options[0]} is for stratified rules\n"
+            "hint: leave it out: active rules have a history of cycles, no proofs\n",
+        )
+    assert run("explain", "s", "sic(2)")[1].startswith("error[E500]: no relation is called `sic`")
+    assert [line.split("\t")[0] for line in run("history", "s")[1].splitlines()] == ["0", "1", "2"]
+    assert run("verify", "s")[1].startswith("ok: epoch 2, ")
+    assert run("vacuum", "s")[0] == 0
+    assert run("refresh", "s")[1].startswith("error[E600]: refresh() is for stratified rules")
+    (folder / "q.dl").write_text(
+        '.pragma "semantics" "active"\n' + RULES.replace("link(x, y).", "link(x, y), x < 9.", 1)
+    )
+    assert run("migrate", "s", "q.dl")[0] == 0
+    assert run("verify", "s")[1].startswith("ok: epoch 3, ")
+
+
 @pytest.mark.parametrize(
     ("rule", "code"),
     [("sick(x) :- link(x, _), !sick(x). -sick(x) :- sick(x).", "E540"), ("sick(x + 1) :- sick(x).", "E541")],
@@ -100,19 +156,3 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     assert sempre.__file__ is not None
     environment = {**os.environ, "COLUMNS": "110", "PYTHONPATH": str(Path(sempre.__file__).parents[1])}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
-
-
-def test_explain_tells_the_history_of_a_fact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rules = '.pragma "semantics" "active"\n.decl todo(x: number) .decl done(x: number)\ntodo(1).\n'
-    program, store = tmp_path / "rules.dl", str(tmp_path / "store")
-    program.write_text(rules + "done(x), -todo(x) :- todo(x).\n", "utf-8")
-    assert main(["init", store, str(program)]) == 0
-    capsys.readouterr()
-    assert main(["explain", store, "done(1)"]) == 0
-    assert capsys.readouterr().out == "done(1) holds\ncycle 1: added\n  done(x), -todo(x) :- todo(x).\n"
-    assert main(["explain", store, "todo(1)", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [(event["cycle"], event["added"]) for event in told["events"]] == [(0, True), (1, False)]
-    assert main(["explain", store, "done(1)", "--check"]) == 2
-    text = "error: --check is for stratified rules; of rules that run in cycles a history is told\n"
-    assert capsys.readouterr().err == text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from sempre.active.active_engine import ActiveEngine
@@ -42,10 +41,6 @@ class FactHistory:
     present: bool
     events: tuple[Event, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it as JSON has it."""
-        return {"kind": "history", **asdict(self)}
-
     def __str__(self) -> str:
         lines = [f"{self.fact} {'holds' if self.present else 'does not hold'}"]
         for event in self.events:
@@ -55,6 +50,24 @@ class FactHistory:
         if not self.events:
             lines.append("no cycle added it")
         return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {
+            "fact": self.fact,
+            "present": self.present,
+            "events": [
+                {
+                    "cycle": event.cycle,
+                    "added": event.added,
+                    "causes": [
+                        {"rule": cause.rule, "deletes": cause.deletes, "instances": cause.instances}
+                        for cause in event.causes
+                    ],
+                }
+                for event in self.events
+            ],
+        }
 
 
 def _times(instances: int) -> str:

@@ -1,4 +1,7 @@
-"""`sempre explain`: why a fact of a store holds, why it does not, and why it came or went."""
+"""`sempre explain`: why a fact of a store holds, why it does not, and why it came or went.
+
+A fact of active rules has no proof; it has a history, the cycles in which it came and went.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ import argparse
 import json
 
 from sempre.active.history import FactHistory
+from sempre.api import Database
 from sempre.api.between import Between, between
-from sempre.api.database import Database
 from sempre.api.explanations import Proof, WhyNot, why, why_not
 from sempre.cli.souffle_options import UsageError
 from sempre.cli.store_commands import opened
@@ -20,7 +23,7 @@ def explain(options: argparse.Namespace) -> int:
     _check_together(options)
     with opened(options) as database:
         if database.program.checked.semantics == "active":
-            return _history(database, options)
+            return _told(database, options)
         if options.between:
             with between(database, options.fact, *options.between) as told:
                 return _checked(told) if options.check else _shown(told, options)
@@ -30,12 +33,15 @@ def explain(options: argparse.Namespace) -> int:
         return _checked(found) if options.check else _shown(found, options)
 
 
-def _history(database: Database, options: argparse.Namespace) -> int:
-    """Print which cycles added or deleted a fact: there are no proofs where rules run in cycles."""
-    flags = {"all": "--all", "check": "--check", "between": "--between", "dot": "--dot", "html": "--html"}
-    refused = [flag for name, flag in flags.items() if getattr(options, name)]
-    if refused:
-        raise UsageError(f"{refused[0]} is for stratified rules; of rules that run in cycles a history is told")
+def _told(database: Database, options: argparse.Namespace) -> int:
+    """The history of a fact in the run of an epoch."""
+    proofs = ("absent", "between", "depth", "all", "check", "dot", "html")
+    for name in proofs:
+        if getattr(options, name) not in (None, False):
+            flag = "--not" if name == "absent" else f"--{name}"
+            raise UsageError(
+                f"{flag} is for stratified rules\nhint: leave it out: active rules have a history of cycles, no proofs"
+            )
     found = database.explain(options.fact)
     assert isinstance(found, FactHistory)
     print(json.dumps(found.to_json(), ensure_ascii=False, indent=1) if options.json else found)
