@@ -189,7 +189,7 @@ def test_algebraic_values_are_told_as_a_program_has_them() -> None:
             '  FAILS    [$Leaf, 1] = [$Node(_, "b", _), 4]',
             '  holds    !part($Node($Leaf, "zz", $Leaf))',
         ]
-        assert db.explain('part($Node($Leaf, "a", $Leaf))').check() == []
+        assert explain(db, 'part($Node($Leaf, "a", $Leaf))').check() == []
         assert "part($Leaf)" in db.explanations("part")["_fact"].to_pylist()
 
 
@@ -240,3 +240,24 @@ def test_a_page_that_cannot_be_written(
         db.apply(insert={"edge": EDGES})
     assert main(["explain", "store", 'edge("a", "b")', "--html", "nowhere/a.html"]) == 1
     assert capsys.readouterr().err == "error[E512]: cannot write `nowhere/a.html`: no such file or directory\n"
+
+
+def test_a_count_of_symbols_in_a_head_is_a_number() -> None:
+    with sempre.Database('.decl p(x: symbol) p("a"). p("b"). .decl n(x: number) n(count(x)) :- p(x).') as db:
+        assert str(db.explain("n(2)")).endswith('one of 2 instances\n└─ p("a")')
+        assert explain(db, "n(2)").check() == []
+        assert str(db.explain("n(7)", absent=True)).startswith("n(7) is absent: the count of its group is 2")
+
+
+def test_the_shell_tells_the_history_of_a_fact_of_active_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    from sempre.cli.shell_command import Shell
+
+    rules = ".decl todo(x: number) .decl done(x: number)\ntodo(1).\ndone(x), -todo(x) :- todo(x)."
+    with sempre.Database(rules, semantics="active") as db:
+        assert Shell(db).answer(".explain done(1)")
+        assert Shell(db).answer(".why-not todo(1)")
+    told = capsys.readouterr().out
+    rule = "  done(x), -todo(x) :- todo(x).\n"
+    assert told == (
+        f"done(1) holds\ncycle 1: added\n{rule}todo(1) does not hold\ncycle 0: in the input\ncycle 1: deleted\n{rule}"
+    )
