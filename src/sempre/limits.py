@@ -35,6 +35,8 @@ class Limits:
     # longer, as long as that and a little more.
     time_share: float = 0.25
     near_share: float = 1.1
+    # So it may if what is still to come is less than this share of a run, however much is spent.
+    rest_share: float = 0.6
     # What only inserts may take as long as a run.
     grown_share: float = 1.0
     time_moment: float = 0.05

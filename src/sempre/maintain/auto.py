@@ -274,7 +274,7 @@ class _Guard:
         since = spent if rest is not None or not self._has_ended() else self._told
         rest = self._rest() if rest is None else rest
         self.expected = max(since * (1 + rest), spent)
-        near = self.expected < limits.near_share * full
+        near = self.expected < limits.near_share * full or self.expected - spent < limits.rest_share * full
         if spent > self._limit * (limits.shrinking_share if near else 1.0):
             raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {full:.2f} s")
         if not self._certain and self.expected > limits.foretold_share * full:

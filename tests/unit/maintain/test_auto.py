@@ -287,7 +287,15 @@ def test_when_all_has_gone_the_search_for_what_comes_back_foretells_nothing() ->
 
 @pytest.mark.parametrize(
     ("spent", "rest", "stops"),
-    [(0.1, 9.0, False), (0.1, 35.0, True), (0.3, 3.0, True), (0.3, 2.5, False), (0.7, 0.5, False), (1.2, 0.2, True)],
+    [
+        (0.1, 9.0, False),
+        (0.1, 35.0, True),
+        (0.3, 3.0, True),
+        (0.3, 2.5, False),
+        (0.7, 0.5, False),
+        (0.9, 0.6, False),
+        (1.3, 0.2, True),
+    ],
 )
 def test_an_update_is_given_up_as_soon_as_its_end_can_be_foretold(spent: float, rest: float, stops: bool) -> None:
     with database() as db:
