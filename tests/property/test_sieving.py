@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sempre.backends import sieves
+from sempre.backends.bindings import view_of
 from sempre.kernel import run, sieve
 from sempre.kernel.sieve import Sieve
 from sempre.lang.parser import parse
@@ -59,7 +60,7 @@ def pointing_case(rng: random.Random) -> Case:
     values = [-3, 0, 1, 2, 5, 7]
 
     def some(most: int) -> dict[str, set[tuple[int, ...]]]:
-        found = {
+        found: dict[str, set[tuple[int, ...]]] = {
             name: {(rng.choice(values), rng.choice(values)) for _ in range(rng.randint(0, most))}
             for name in ("new", "load", "store", "kind")
         }
@@ -87,7 +88,7 @@ def test_what_is_sieved_finds_the_same(strategy: str, monkeypatch: pytest.Monkey
 
 def mark_what_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a relation with several runs, only the last is marked."""
-    original = sieves.view_of
+    original = view_of
 
     class Last:
         def __init__(self, view: Any) -> None:
