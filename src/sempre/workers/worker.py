@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sempre.analysis.model import CheckedProgram, Var
 from sempre.backends.bindings import Bindings, Sink
@@ -28,7 +29,7 @@ from sempre.data import dataclass
 from sempre.diagnostics import SempreError
 from sempre.kernel import join
 from sempre.kernel.capacity import CapacityError
-from sempre.kernel.layout import Keys, fields_covering, packing
+from sempre.kernel.layout import Field, Keys, fields_covering, packing
 from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import RowSet, Trace, TraceView
 from sempre.limits import Limits
@@ -49,6 +50,8 @@ from sempre.workers.shared_values import SharedValues
 Numbers = Sequence[int]
 # The lease: without a word from the driver for so long, a worker ends.
 LEASE_SECONDS = 60.0
+# Of values with at most so many bits it is written down where each is at home.
+TABLE_BITS = 20
 # Workers of one process are told apart by these.
 _numbers = itertools.count()
 
@@ -106,6 +109,7 @@ class Worker:
         self._homes = {
             name: home_column(relation) if mesh.size > 1 else None for name, relation in program.relations.items()
         }
+        self._tables: dict[Field, Workers] = {}
         self._known_there: dict[str, Told] = {}
         self._sent: dict[str, Sent] = {}
         self._held: dict[int, Any] = {}
@@ -539,6 +543,21 @@ class Worker:
         home = self._homes[relation]
         return np.zeros(size, np.intp) if home is None else owners(columns[home], self._mesh.size)
 
+    def _owners_of(self, relation: str, rows: RowSet) -> Workers:
+        """The same of rows as keys; of values that lie close together, it is written down for each."""
+        home, layout = self._homes[relation], rows.packing
+        if home is None:
+            return np.zeros(len(rows), np.intp)
+        field = layout.fields[home]
+        if not layout.narrow or not 0 < field.bits <= TABLE_BITS:
+            return self._owners(relation, layout.columns(rows.keys), len(rows))
+        table = self._tables.get(field)
+        if table is None:
+            values = np.arange(field.lo, field.lo + (1 << field.bits))
+            table = self._tables[field] = owners(values, self._mesh.size).astype(np.int16)
+        shift, mask = layout.place(home)
+        return table.take((rows.keys >> shift) & mask)
+
     def _sent_home(self, relation: str, rows: RowSet) -> RowSet:
         """The rows that are at home here, of those that all workers have."""
         columns = rows.columns() or [np.zeros(len(rows), np.int64)]
@@ -576,10 +595,13 @@ class Worker:
             None if counted else False,
         )
 
-        def exchange(columns: Sequence[Column], at: Workers) -> Sequence[Sequence[Column]]:
-            return self._mesh.exchange(split(columns, at, self._mesh.size)).parts
+        def divided(rows: RowSet, columns: Sequence[NDArray[Any]]) -> list[list[NDArray[Any]]]:
+            return split(columns, self._owners_of(relation, rows), self._mesh.size)
 
-        found, sent = heads.finished(self._mesh.me, partial(self._owners, relation), exchange)
+        def exchange(parts: list[list[Column]]) -> Sequence[Sequence[Column]]:
+            return self._mesh.exchange(parts).parts
+
+        found, sent = heads.finished(self._mesh.me, divided, exchange)
         self._sent.pop(relation, None)
         if sent is not None and is_shard:
             self._sent[relation] = Sent(version.content, found.keys, sent)
