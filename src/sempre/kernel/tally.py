@@ -16,6 +16,8 @@ from sempre.kernel.layout import Column, Keys, Packing, fields_covering, packing
 from sempre.kernel.run import Run
 from sempre.kernel.trace import MERGE_RATIO, SMALL_RUN, RowSet, Trace, within
 
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:
@@ -44,7 +46,7 @@ class Counted:
 
 def narrow(weights: join.Weights) -> join.Weights:
     """Counters are small: four bytes hold nearly all of them."""
-    if weights.size and (int(weights.max()) > np.iinfo(np.int32).max or int(weights.min()) < np.iinfo(np.int32).min):
+    if weights.size and (int(weights.max()) > INT32_MAX or int(weights.min()) < INT32_MIN):
         return weights
     return weights.astype(np.int32)
 
