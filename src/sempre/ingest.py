@@ -103,9 +103,11 @@ def encode_texts(given: Sequence[tuple[Relation, Any]], values: Values) -> list[
     for relation, rows in given:
         found.append({})
         table, taking = split_given(rows)
-        if type(table).__module__ != "pyarrow.lib" or Kind.SYMBOL not in relation.kinds:
+        if type(table).__name__ not in ("Table", "RecordBatch") or Kind.SYMBOL not in relation.kinds:
             continue
         table = _as_arrow(table)
+        if table is None:
+            continue
         try:
             places = matched(relation, table.column_names, "the table", taking).places
         except DataError:
@@ -150,15 +152,18 @@ def _as_arrow(rows: Any) -> Any:
     if module == "pyarrow":
         import pyarrow as pa
 
-        return pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-    if module == "pandas":
+        if isinstance(rows, pa.RecordBatchReader):
+            return rows.read_all()
+        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+        return table if isinstance(table, pa.Table) else None
+    if module == "pandas" and hasattr(rows, "columns"):
         import pyarrow as pa
 
         try:
             return pa.Table.from_pandas(rows, preserve_index=False)
         except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
             raise DataError(f"the frame cannot be read: {error}", hint="Give each column one type.") from None
-    if module == "polars":
+    if module == "polars" and hasattr(rows, "get_columns"):
         return rows.to_arrow()
     return None
 
@@ -372,10 +377,14 @@ class _Encoder:
         import pyarrow as pa
 
         kind = self._relation.kinds[index]
-        if column.null_count and kind is not Kind.RECORD:
-            raise self._fail_null(index, column.null_count)
         data = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if pa.types.is_dictionary(data.type) and data.dictionary.null_count:
+            data = data.dictionary_decode()  # the rows that have it are null, and are not counted as such
+        if data.null_count and kind is not Kind.RECORD:
+            raise self._fail_null(index, data.null_count)
         type_ = data.type
+        if pa.types.is_null(type_) and not len(data):
+            return np.empty(0, np.int64)
         if kind is Kind.SYMBOL and _is_text(type_):
             try:
                 return self._text(data)
@@ -384,7 +393,7 @@ class _Encoder:
                 hint = "Text in Arrow is UTF-8: decode it before inserting."
                 raise self._fail(f"column `{name}` has bytes that are not UTF-8", hint=hint) from None
         if kind is Kind.RECORD:
-            is_text = _is_text(type_) and not column.null_count
+            is_text = _is_text(type_) and not data.null_count
             return self._record_texts(index, data) if is_text else self.column(index, data.to_pylist())
         if kind is Kind.FLOAT and pa.types.is_floating(type_):
             return float_codes(numbers_of(data.cast(pa.float64())))

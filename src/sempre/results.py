@@ -125,7 +125,8 @@ class Decoder:
             if waiting:
                 stack.extend(waiting)
                 continue
-            known[place] = (*lead, *(known[part] if isinstance(part, _Inner) else part for part in parts))
+            held = (*lead, *(known[part] if isinstance(part, _Inner) else part for part in parts))
+            known[place] = BranchValue(held) if lead else held
             stack.pop()
         return [known[type_.name, int(code)] for code in column]
 
@@ -146,6 +147,12 @@ class Decoder:
                 _Inner((inner, int(column[0]))) if wanted.kind is Kind.RECORD else self.python(column, wanted)[0]
             )
         return parts, lead
+
+
+class BranchValue(tuple[Any, ...]):
+    """A value of an algebraic type: the name of its branch, and what it holds. Equal to a plain tuple of the same."""
+
+    __slots__ = ()
 
 
 class _Inner(tuple[str, int]):

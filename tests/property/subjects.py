@@ -206,6 +206,15 @@ r(x, z) :- r(x, y), e(y, z).
 ord_e(x, ord(x)) :- e(x, _).
 ord_e(x, ord(x)) :- e(_, x).
 """
+# What a rewrite derives for `range` is stored with the rest, and has symbols.
+SPANS = """
+.decl span(k: symbol, a: number, b: number)
+.decl within(k: symbol, x: number)
+.decl lone(k: symbol)
+within(k, x) :- span(k, a, b), x = range(a % 3, b % 5).
+within(k, x) :- within(j, y), span(k, y, _), j != k, x = range(0, y, 2).
+lone(k) :- span(k, a, _), !( within(k, x), x = range(-2, a % 2) ).
+"""
 FIXED = {
     "events": (EVENTS, wide),
     "readings": (READINGS, wide),
@@ -215,6 +224,7 @@ FIXED = {
     "paths": (PATHS, wide),
     "records": (RECORDS, wide),
     "numbered": (NUMBERED, wide),
+    "spans": (SPANS, wide),
 }
 
 

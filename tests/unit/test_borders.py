@@ -238,3 +238,46 @@ def test_a_byte_order_mark_is_no_part_of_the_facts(tmp_path: Path, io: str, name
     (epoch,) = read_changes(program.checked, tmp_path / "c.changes")
     db.apply(insert=epoch.insert)
     assert sorted(db["e"]) == [("a",), ("b",), ("c",)]
+
+
+def coded(texts: list[str | None], rows: list[int]) -> pa.Table:
+    """Texts with a null in their dictionary, which Arrow does not count among the nulls of the rows."""
+    return pa.table({"x": pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array(rows), pa.array(texts))])})
+
+
+@pytest.mark.parametrize("relation", ["e", "r"])
+def test_a_null_in_a_dictionary_is_a_null_of_the_rows_that_have_it(db: sempre.Database, relation: str) -> None:
+    texts = ["[a]", None, "[b]"]
+    if relation == "e":
+        with pytest.raises(DataError, match="column `x` has 2 null values"):
+            db.apply(insert={"e": coded(texts, [0, 1, 1])})
+        assert list(db["e"]) == [("a",)]
+    else:
+        db.apply(insert={"r": coded(texts, [0, 1, 1])})
+        assert set(db["r"]) == {(("a",),), (None,)}
+    db.apply(insert={relation: coded(texts, [2, 2])})
+    assert len(db[relation]) == (2 if relation == "e" else 3)
+
+
+def test_frames_of_other_shapes(db: sempre.Database) -> None:
+    pandas = pytest.importorskip("pandas")
+    db.apply(insert={"e": pa.table({"x": ["b"]}).to_reader(), "n": pandas.Series([1, 2, 2])})
+    db.apply(insert={"n": pandas.DataFrame({"x": []}, dtype=object)}, delete={"n": pa.table({"x": pa.nulls(0)})})
+    assert sorted(db["e"]) == [("a",), ("b",)]
+    assert sorted(db["n"]) == [(1,), (2,)]
+    with pytest.raises(DataError, match=r"\(Int64Scalar\) is not"):
+        db.apply(insert={"n": pa.array([3])})
+
+
+def test_arguments_of_other_types_are_refused_in_words(db: sempre.Database) -> None:
+    rows: Any = [("b",)]
+    for change, side in ((db.apply, "insert"), (db.apply, "delete"), (db.whatif, "insert")):
+        with pytest.raises(DataError, match="what changes is given by relation, and this is list"):
+            change(**{side: rows})
+    with pytest.raises(DataError, match="no relation is called `1`"):
+        db.apply(insert={1: rows})  # type: ignore[dict-item]
+    makers: tuple[Any, ...] = (sempre.Database, sempre.Network, sempre.Program)
+    for make in makers:
+        with pytest.raises(ProgramError, match="a program is a text, and this is PosixPath"):
+            make(Path("reach.dl"))
+    assert list(db["e"]) == [("a",)]

@@ -16,7 +16,8 @@ from sempre.lang.parser import parse
 from sempre.limits import DEFAULTS, Limits
 from sempre.maintain.strategy import difference
 from sempre.plan.backend import Rows
-from sempre.rewrites.demand import is_demand, with_demand
+from sempre.rewrites.demand import is_demand
+from sempre.rewrites.passes import rewrite
 from sempre.storage.differences import Differences, differences, stored_alike
 from sempre.storage.digests import program_digest
 from sempre.storage.keeper import Keeper
@@ -283,7 +284,7 @@ def vacuum(place: Any, keep: int = 1) -> tuple[int, int]:
     store.require()
     store.lock()
     try:
-        # Relations of demand are stored, and in no text.
-        return clean(store, with_demand(_stored_program(store)), keep)
+        # Relations that rewrites add are stored, and in no text: demand, ranges, the numbers of instances.
+        return clean(store, rewrite(_stored_program(store)), keep)
     finally:
         store.unlock()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
@@ -69,6 +70,7 @@ from sempre.plan.backend import (
 )  # fmt: skip
 from sempre.plan.domains import domains
 from sempre.plan.faults import located
+from sempre.plan.meter import Meter
 from sempre.plan.ops import Distinct, Either, Neighbors, Plan, Probe, Step
 
 # Where facts are found this many times on average, repetitions are added up before anything is sorted; where they are
@@ -117,6 +119,7 @@ class LocalBackend:
         self.instances = 0
         self._counting = threading.Lock()
         self._watcher: Look | None = None
+        self.meter: Meter | None = None
         self._domains = domains(program)
         self._fields: dict[str, tuple[Field, ...]] = {
             name: (EMPTY,) * relation.arity for name, relation in program.relations.items()
@@ -216,7 +219,14 @@ class LocalBackend:
         return [np.concatenate(column) for column in zip(*rows, strict=True)]
 
     def empty(self, relation: str, orders: Iterable[Order] = ()) -> Trace:
-        return Trace.empty(self._fields[relation], orders)
+        return Trace.empty(self._fields[relation], (*orders, *self._group_orders(relation)))
+
+    def _group_orders(self, relation: str) -> tuple[Order, ...]:
+        """The order that rounds look up what a relation has for its groups by: it is kept from the first row on."""
+        aggregate = self.program.relations[relation].aggregate
+        if aggregate is None:
+            return ()
+        return (head_groups.group_order(self.program.relations[relation].arity, aggregate[1]),)
 
     def rows(self, relation: str, columns: Sequence[Column], size: int) -> RowSet:
         """Distinct rows from encoded columns."""
@@ -546,6 +556,15 @@ class LocalBackend:
         return trace.packing if trace.size else self.empty(relation).packing
 
     def _run(self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
+        meter = self.meter
+        if meter is None:
+            self._run_plan(prepared, views, sink, counted)
+            return
+        began, before = time.perf_counter(), self.instances
+        self._run_plan(prepared, views, sink, counted)
+        meter.ran(prepared.plan.rule, time.perf_counter() - began, self.instances - before)
+
+    def _run_plan(self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
         with located(self.program, (prepared.plan.rule,)):
             if prepared.scan is None:
                 prepared.pipeline.run(Bindings.unit(counted), views, sink)

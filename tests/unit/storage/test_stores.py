@@ -184,6 +184,22 @@ def test_vacuum_drops_what_is_not_needed(store: Path) -> None:
     assert Store(store).epochs() == [22, 23]
 
 
+@pytest.mark.parametrize("value", ["range(0, n)", "autoinc() * 0 + n"])
+def test_vacuum_knows_the_relations_that_are_in_no_text(tmp_path: Path, value: str) -> None:
+    """What stands behind `range` and `autoinc` has symbols, which are numbered anew as well."""
+    text = f".decl e(x: symbol, n: number) .decl p(x: symbol, y: number) p(x, {value}) :- e(x, n)."
+    with sempre.Database(text, store=tmp_path / "store") as db:
+        db.apply(insert={"e": [("a", 1), ("b", 2)]})
+        db.apply(insert={"e": [("c", 1)]}, delete={"e": [("a", 1)]})
+        before = sorted(db["p"])
+    vacuum(tmp_path / "store")
+    with sempre.Database(text, store=tmp_path / "store") as db:
+        assert sorted(db["p"]) == before
+        db.apply(delete={"e": [("b", 2)]})
+        assert {x for x, _ in db["p"]} == {"c"}
+        assert db.verify().ok
+
+
 def test_a_reader_keeps_its_epoch_through_a_vacuum(store: Path) -> None:
     with sempre.Database(PROGRAM, store=store) as reader:
         with sempre.Database(PROGRAM, store=store) as writer:
