@@ -16,13 +16,15 @@ from sempre.backends.local import multiplies
 from sempre.diagnostics import InternalError, StateError
 from sempre.kernel import compiled, layout
 from sempre.lang.parser import parse
+from sempre.limits import Limits
 from sempre.workers import findings, flow, placing, shards, worker
 from sempre.workers.mesh import Mesh
 from tests import budget
 from tests.engine import STRATEGIES, UNHURRIED, Changes, check_epochs, lists
 from tests.inside import engine_of
 from tests.oracle.naive import Facts
-from tests.property import test_narrowing
+from tests.property import test_narrowing, test_sieving
+from tests.property.cycles import cyclic_case
 from tests.property.programs import random_case
 from tests.workers import database_on_workers, on_workers
 
@@ -70,6 +72,18 @@ def test_wide_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "_packings", {})
     check_all("counting", range(515_000, 515_003))
     check_all("dredc", range(515_003, 515_006))
+
+
+@pytest.mark.parametrize("limits", [UNHURRIED, SPLIT])
+def test_sieved_lookups(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker leaves out what a later lookup drops, if that is taken where it is; one without rows has no index."""
+    left_out = test_sieving.sieved(monkeypatch)
+    for make, seeds in ((test_sieving.pointing_case, range(2)), (cyclic_case, range(8, 10))):
+        for seed in seeds:
+            case = make(random.Random(f"workers/{seed}"))
+            with on_workers(2 + seed % 2) as options:
+                check_epochs(case.program, [(case.facts, {}), *case.updates], "ranked", limits=limits, **options)
+    assert sum(left_out) > 0
 
 
 def test_narrowed_atoms() -> None:
