@@ -48,9 +48,9 @@ def test_either_way_finds_the_same(strategy: str) -> None:
 def test_a_way_that_is_not_taken_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted defect: rows for which the second lookup finds less are dropped."""
 
-    def run(choice: Any, rows: Any, views: Any, sink: Any) -> None:
+    def run(choice: Any, rows: Any, views: Any, sink: Any, counts: Any) -> None:
         best = np.argmin([first.found(rows, views) for first in choice._firsts], axis=0)
-        choice._options[0].run(rows.keep(best == 0, frozenset(rows.columns)), views, sink)
+        choice._options[0].run(rows.keep(best == 0, frozenset(rows.columns)), views, sink, counts=counts)
 
     monkeypatch.setattr(pipeline._Choice, "run", run)
     with pytest.raises(AssertionError):

@@ -55,10 +55,12 @@ def test_rows_choose_in_tiny_pieces(rows: int, choices: list[Either]) -> None:
 def test_a_choice_that_goes_on_twice_is_found_out(choices: list[Either], monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted defect: rows that two lookups find as little for take both ways."""
 
-    def run(choice: Any, rows: Any, views: Any, sink: Any) -> None:
+    def run(choice: Any, rows: Any, views: Any, sink: Any, counts: Any) -> None:
         found = np.array([first.found(rows, views) for first in choice._firsts])
         for number, option in enumerate(choice._options):
-            option.run(rows.keep(found[number] == found.min(axis=0), frozenset(rows.columns)), views, sink)
+            option.run(
+                rows.keep(found[number] == found.min(axis=0), frozenset(rows.columns)), views, sink, counts=counts
+            )
 
     monkeypatch.setattr(pipeline._Choice, "run", run)
     with pytest.raises(AssertionError):

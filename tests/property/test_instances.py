@@ -32,7 +32,12 @@ class Considered:
         run = LocalBackend._run
 
         def counting(
-            backend: LocalBackend, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool
+            backend: LocalBackend,
+            prepared: CompiledPlan,
+            views: Views,
+            sink: Callable[[Bindings], None],
+            counted: bool,
+            counts: bool = True,
         ) -> None:
             def observe(rows: Bindings) -> None:
                 assert rows.weights is not None

@@ -94,9 +94,9 @@ def know_own_edges_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def bring(self: worker.Worker, relation: str) -> Any:
         brought = original(self, relation)
 
-        def kept(rows: Any, column: int, common: Any) -> Any:
-            found = brought(rows, column, common)
-            return rows if column == EVERYWHERE else found
+        def kept(rows: Any, places: Any) -> Any:
+            found = brought(rows, places)
+            return [rows] if places[0][0] == EVERYWHERE else found
 
         return kept
 

@@ -55,6 +55,11 @@ class NewFacts:
         if keys.size:
             self._parts.append(Counted(layout, keys, weights).narrowed())
 
+    def keep(self, facts: Counted) -> None:
+        """Keep sorted facts of which somebody else has made sure that they are not known."""
+        if len(facts):
+            self._parts.append(facts)
+
     def finished(self) -> list[Counted]:
         while self._buckets:  # they know this collection, so that nothing else would free them before long
             self._buckets.popitem()[1].close()

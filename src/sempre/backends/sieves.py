@@ -72,6 +72,8 @@ def _marks(views: Views, later: Later, field: Field) -> Marks:
     """Which values the later lookup may find something for: what is excluded there is marked too."""
     marks: Marks | None = None
     for trace, _ in view_of(views, later.key).parts:
+        if not trace.size:
+            continue  # it need not have the order
         layout = trace.packing.reordered(later.order)
         for run in trace.orders[later.order]:
             more = run.marks(layout, later.constants, field)

@@ -24,6 +24,7 @@ from sempre.files.locations import is_url, reachable
 
 if TYPE_CHECKING:
     from sempre.api import ChangeSet, Database
+    from sempre.api.refresh import Refreshed
 
 DIFFERENT = 3
 
@@ -143,6 +144,16 @@ def _told(epoch: int, changes: ChangeSet) -> dict[str, Any]:
     return {"epoch": epoch, **changes.report.to_json()}
 
 
+def _told_of_sources(database: Database, found: Refreshed) -> dict[str, Any]:
+    """Which versions of the sources an epoch has, and how they were read."""
+    from sempre.api.stores import keeper_of
+    from sempre.files.sources.shown import shown_sources
+
+    followed = keeper_of(database).followed
+    versions = shown_sources(followed.to_json()) if followed else {}
+    return {"sources": {name: {"versions": versions.get(name, []), "read": how} for name, how in found.read.items()}}
+
+
 def refresh(options: argparse.Namespace) -> int:
     """Bring a store to what its sources have, as one epoch, and publish it."""
     from sempre.api.refresh import refresh as bring
@@ -163,7 +174,9 @@ def refresh(options: argparse.Namespace) -> int:
         else:
             print(summary(database.epoch, found.changes), flush=True)
         published = _publish(database, found.changes)
-        told = [] if found.changes is None else [_told(database.epoch, found.changes)]
+        told = []
+        if found.changes is not None:
+            told.append(_told(database.epoch, found.changes) | _told_of_sources(database, found))
         write_reports(options, options.store, told, 0.0, published)
     return 0
 
@@ -187,7 +200,7 @@ def whatif(options: argparse.Namespace) -> int:
             print(f"  {changes.report.instances:,} rule instances; {changes.report.why}")
             for sign, side in (("+", changes.added), ("-", changes.removed)):
                 for name, table in side.items():
-                    print_facts(sign, name, table)
+                    print_facts(database, sign, name, table)
     return 0
 
 
@@ -215,10 +228,15 @@ def _whatif_rules(database: Database, options: argparse.Namespace) -> int:
 SHOWN_FACTS = 20
 
 
-def print_facts(sign: str, name: str, table: Any) -> None:
-    for row in table.slice(0, SHOWN_FACTS).to_pylist():
-        values = ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in row.values())
-        print(f"  {sign}{name}({values})")
+def print_facts(database: Database, sign: str, name: str, table: Any) -> None:
+    """Print the first rows of a table as facts."""
+    from sempre.api.caused_table import rows_of
+    from sempre.explain.wording import fact_text
+
+    # Arrow gives a table without columns as many rows as a slice may have.
+    shown = table.slice(0, min(table.num_rows, SHOWN_FACTS))
+    for row in rows_of(database, database.program.relations[name], shown):
+        print(f"  {sign}{fact_text(name, row)}")
     if table.num_rows > SHOWN_FACTS:
         print(f"  {sign}{name}: {table.num_rows - SHOWN_FACTS:,} more")
 
@@ -309,6 +327,7 @@ def verify(options: argparse.Namespace) -> int:
 
 def history(options: argparse.Namespace) -> int:
     """One line per epoch."""
+    from sempre.files.sources.shown import shown_sources
     from sempre.storage.metrics import openmetrics
     from sempre.storage.store import Store
 
@@ -319,6 +338,9 @@ def history(options: argparse.Namespace) -> int:
         return 0
     for manifest in store.manifests():
         print(manifest.line)
+        if options.sources:
+            for name, versions in shown_sources(manifest.sources).items():
+                print(f"  {name}: {'; '.join(versions)}")
     return 0
 
 

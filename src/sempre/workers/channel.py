@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hmac
 import os
-import selectors
+import select
 import socket
 import threading
 import time
@@ -194,21 +194,21 @@ class Channel:
 def wait(channels: Iterable[Channel], seconds: float | None = None) -> None:
     """Wait until some channel has got something, or can send more of what it has to; does both."""
     is_done = False
-    with selectors.DefaultSelector() as selector:
-        for channel in channels:
-            if channel.is_lost:
-                continue  # whoever needs it is told when it asks
-            if channel.has_output:
-                channel.push()  # mostly that is all, and nobody waits to write
-                is_done |= not channel.has_output
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.has_output else 0)
-            selector.register(channel.fileno(), events, channel)
-        for key, events in selector.select(0 if is_done else seconds):
-            found: Channel = key.data
-            if events & selectors.EVENT_WRITE:
-                found.push()
-            if events & selectors.EVENT_READ:
-                found.pull()
+    poll = select.poll()  # needs no descriptor of its own, and is made anew for less than others take to change
+    watched: dict[int, Channel] = {}
+    for channel in channels:
+        if channel.is_lost:
+            continue  # whoever needs it is told when it asks
+        if channel.has_output:
+            channel.push()  # mostly that is all, and nobody waits to write
+            is_done |= not channel.has_output
+        watched[channel.fileno()] = channel
+        poll.register(channel.fileno(), select.POLLIN | (select.POLLOUT if channel.has_output else 0))
+    for file, events in poll.poll(0 if is_done else None if seconds is None else 1000 * seconds):
+        if events & select.POLLOUT:
+            watched[file].push()
+        if events & ~select.POLLOUT:
+            watched[file].pull()  # also where the other end has gone: the channel will find out
 
 
 def take(

@@ -8,24 +8,25 @@ because it has them in a copy, or because it has sent them before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sempre.backends.local import Heads, LocalBackend, Repeats
 from sempre.backends.new_facts import NewFacts, summed
 from sempre.kernel import join
 from sempre.kernel.gather import NO_WEIGHTS
-from sempre.kernel.layout import Keys, Packing, common_packing, fields_covering, packing
+from sempre.kernel.layout import EMPTY, Field, Keys, Packing, common_packing, fields_covering, packing
 from sempre.kernel.tally import Counted
 from sempre.kernel.trace import RowSet, Trace, TraceView
 from sempre.plan.ops import Plan
 from sempre.workers.framing import Column
-from sempre.workers.placing import Workers
 
-# The worker where each of some rows is at home, given their columns and how many they are.
-Owners = Callable[[Sequence[Column], int], Workers]
-# Takes columns with the worker that each row goes to; gives what came from each worker.
-Exchange = Callable[[Sequence[Column], Workers], Sequence[Sequence[Column]]]
+# What is beside some rows, for the worker where each of them is at home.
+Owners = Callable[[RowSet, Sequence[NDArray[Any]]], list[list[NDArray[Any]]]]
+# Takes columns for every worker; gives what came from each.
+Exchange = Callable[[list[list[Column]]], Sequence[Sequence[Column]]]
 CountedHome = Callable[[Counted], Counted]
 
 
@@ -61,27 +62,24 @@ class NewHeads:
 
     def _travel(self, me: int, owners: Owners, exchange: Exchange) -> RowSet:
         found = self._together(self._travelling.finished())
-        columns = found.rows().columns()
-        at = owners(columns, len(found))
-        mine = at == me
-        if mine.any():
-            self._at_home.add(found.packing, found.keys[mine], found.weights[mine] if self._counts else NO_WEIGHTS)
-        others = ~mine
-        leaving = [column[others] for column in columns]
-        if self._counts:
-            leaving.append(found.weights[others].astype(np.int64))
-        elif not leaving:
-            leaving.append(np.zeros(int(others.sum()), np.int64))
-        for came in exchange(leaving, at[others]):
+        columns = [found.keys, found.weights] if self._counts else [found.keys]
+        parts = owners(found.rows(), columns)
+        mine, parts[me] = parts[me], []
+        # What is known here includes what is known of these.
+        self._at_home.keep(Counted(found.packing, mine[0], mine[-1] if self._counts else NO_WEIGHTS))
+        leaving = [part[0] for part in parts if part]
+        for came in exchange([_sent(found.packing, part) if part and part[0].size else [] for part in parts]):
             self._arrived(came)
-        return RowSet(found.packing, found.keys[others])
+        keys = leaving[0] if len(leaving) == 1 else join.ordered(np.concatenate([found.keys[:0], *leaving]))
+        return RowSet(found.packing, keys)
 
     def _arrived(self, came: Sequence[Column]) -> None:
-        """Take the facts of one worker: they come in the order of their keys."""
-        fields = self._backend.fields[self._relation]
-        columns, size = came[: len(fields)], came[0].size
-        layout = packing(fields_covering(columns, fields), tuple(range(len(fields))))
-        self._at_home.add(layout, layout.pack(columns, size), came[-1] if self._counts else NO_WEIGHTS)
+        """Take the facts of one worker."""
+        layout, keys, weights = _received(came, self._counts)
+        if layout is self._at_home.target:
+            self._at_home.take(keys, weights)
+        else:
+            self._at_home.add(layout, keys, weights)
 
     def _together(self, parts: list[Counted]) -> Counted:
         if not parts:
@@ -93,6 +91,31 @@ class NewHeads:
         if self._counts:
             return Counted(layout, *summed(parts, layout))
         return Counted(layout, self._backend.union([part.rows() for part in parts]).keys, NO_WEIGHTS)
+
+
+def _sent(layout: Packing, part: Sequence[NDArray[Any]]) -> list[Column]:
+    """Sorted keys, and weights if there are any, as columns that travel: at last, how to read them.
+
+    Of narrow keys go the steps from each to the next, which are small; of wide ones, the columns.
+    """
+    keys, weights = part[0], list(part[1:])
+    if not layout.narrow:
+        return [*layout.columns(keys), *weights, np.zeros(1, np.int64)]
+    shape = [1, int(keys[0]), *(number for field in layout.fields for number in (field.lo, field.bits))]
+    return [np.diff(keys, prepend=keys[0]), *weights, np.array(shape, np.int64)]
+
+
+def _received(came: Sequence[Column], counts: bool) -> tuple[Packing, Keys, join.Weights]:
+    """What `_sent` sent: a layout, sorted keys, and their weights; the arrays are the caller's own."""
+    shape, *columns = reversed(came)
+    weights = columns.pop(0).copy() if counts else NO_WEIGHTS
+    columns.reverse()
+    if shape[0]:
+        first, *numbers = shape[1:].tolist()
+        fields = tuple(Field(lo, bits) for lo, bits in zip(numbers[::2], numbers[1::2], strict=True))
+        return packing(fields, tuple(range(len(fields)))), columns[0].cumsum() + first, weights
+    layout = packing(fields_covering(columns, [EMPTY] * len(columns)), tuple(range(len(columns))))
+    return layout, layout.pack(columns, columns[0].size), weights
 
 
 class FoundCounts:

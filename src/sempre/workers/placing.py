@@ -12,6 +12,7 @@ row at the one that the hash of the whole row picks. Lookups of that value go to
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,9 @@ from numpy.typing import NDArray
 from sempre.analysis.model import Relation
 from sempre.workers.framing import Column
 
-Workers = NDArray[np.intp]
+Workers = NDArray[np.signedinteger[Any]]
+# For so many workers, rows are looked through once for each.
+FEW_WORKERS = 4
 
 # The "column" of the copy that has all rows, at every worker.
 EVERYWHERE = -1
@@ -72,11 +75,13 @@ def home_column(relation: Relation) -> int | None:
     return next((column for column in range(relation.arity) if column != kept), None)
 
 
-def split(columns: Sequence[Column], at: Workers | None, workers: int) -> list[list[Column]]:
+def split(columns: Sequence[NDArray[Any]], at: Workers | None, workers: int) -> list[list[NDArray[Any]]]:
     """The rows for each worker; `at` None sends all to the first."""
     if at is None or workers == 1:
         nothing = [column[:0] for column in columns]
         return [list(columns), *([nothing] * (workers - 1))]
+    if workers <= FEW_WORKERS:
+        return [[column.take(rows) for column in columns] for rows in (np.flatnonzero(at == w) for w in range(workers))]
     order = np.argsort(at.astype(np.uint16), kind="stable")  # by their digits, which is quicker
     ends = np.cumsum(np.bincount(at, minlength=workers))
     sorted_columns = [column.take(order) for column in columns]

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sempre.analysis.model import CheckedProgram, Var
 from sempre.backends.bindings import Bindings, Sink
@@ -28,9 +29,9 @@ from sempre.data import dataclass
 from sempre.diagnostics import SempreError
 from sempre.kernel import join
 from sempre.kernel.capacity import CapacityError
-from sempre.kernel.layout import Keys, fields_covering, packing
-from sempre.kernel.tally import Counted, Tally
-from sempre.kernel.trace import RowSet, Trace, TraceView
+from sempre.kernel.layout import Field, Keys, fields_covering, packing
+from sempre.kernel.tally import Counted
+from sempre.kernel.trace import RowSet, Trace
 from sempre.limits import Limits
 from sempre.modules.spec import Module
 from sempre.plan.faults import located
@@ -43,12 +44,14 @@ from sempre.workers.framing import Column, Frame, FrameError
 from sempre.workers.mesh import Aborted, Gathered, Mesh, Parcel
 from sempre.workers.paths import SharedPaths
 from sempre.workers.placing import EVERYWHERE, Workers, counted_values, home_column, owners, placed_by, split
+from sempre.workers.set_commands import Numbers, SetCommands
 from sempre.workers.shards import NO_VALUES, Bring, Pick, Shard, ShardView
 from sempre.workers.shared_values import SharedValues
 
-Numbers = Sequence[int]
 # The lease: without a word from the driver for so long, a worker ends.
 LEASE_SECONDS = 60.0
+# Of values with at most so many bits it is written down where each is at home.
+OWNED_BITS = 20
 # Workers of one process are told apart by these.
 _numbers = itertools.count()
 
@@ -90,7 +93,7 @@ class Sent:
     rows: RowSet
 
 
-class Worker:
+class Worker(SetCommands):
     """The shards of one worker, and the commands on them."""
 
     def __init__(self, program: CheckedProgram, mesh: Mesh, driver: Channel, limits: Limits) -> None:
@@ -99,16 +102,16 @@ class Worker:
         self._driver = driver
         self._peers = mesh.channels
         self._waiting: list[Frame] = []  # commands that came while something else was waited for
-        self._local = LocalBackend(program, 1, limits)
+        super().__init__(LocalBackend(program, 1, limits))
         self._values = SharedValues(self._ask)
         self._local.values = self._values
         # One worker has all rows at home, and no copies.
         self._homes = {
             name: home_column(relation) if mesh.size > 1 else None for name, relation in program.relations.items()
         }
+        self._tables: dict[Field, Workers] = {}
         self._known_there: dict[str, Told] = {}
         self._sent: dict[str, Sent] = {}
-        self._held: dict[int, Any] = {}
         self._failed: dict[str, Any] | None = None
         self._sizes: list[list[int]] = []
         self._number = next(_numbers)
@@ -308,11 +311,6 @@ class Worker:
     def _rows(self, number: int) -> RowSet:
         return self._shard(number).home.rows()
 
-    def _shard(self, number: int) -> Shard:
-        found = self._held[number]
-        assert isinstance(found, Shard)
-        return found
-
     def _version(self, relation: str, number: int, orders: Iterable[Sequence[int]], everywhere: bool) -> Shard:
         shard = Shard(relation, Trace.of(self._held[number]))
         return self._indexed_shard(shard, orders, everywhere)
@@ -455,11 +453,6 @@ class Worker:
         assert isinstance(view, ShardView)
         return view.plus(*(self._shard(other) for other in others))
 
-    def _home_of(self, number: int) -> TraceView | Trace:
-        """What is at home here of a version or a view."""
-        found = self._held[number]
-        return found.home if isinstance(found, Shard) else found.at(None)
-
     # ----------------------------------------------------------------------------------------------------- plans
 
     def _prepare(self, plan: Any) -> StagedPlan:
@@ -539,6 +532,21 @@ class Worker:
         home = self._homes[relation]
         return np.zeros(size, np.intp) if home is None else owners(columns[home], self._mesh.size)
 
+    def _owners_of(self, relation: str, rows: RowSet) -> Workers:
+        """The same of rows as keys; of values that lie close together, it is written down for each."""
+        home, layout = self._homes[relation], rows.packing
+        if home is None:
+            return np.zeros(len(rows), np.intp)
+        field = layout.fields[home]
+        if not layout.narrow or not 0 < field.bits <= OWNED_BITS:
+            return self._owners(relation, layout.columns(rows.keys), len(rows))
+        table = self._tables.get(field)
+        if table is None:
+            values = np.arange(field.lo, field.lo + (1 << field.bits))
+            table = self._tables[field] = owners(values, self._mesh.size).astype(np.int16)
+        shift, mask = layout.place(home)
+        return table.take((rows.keys >> shift) & mask)
+
     def _sent_home(self, relation: str, rows: RowSet) -> RowSet:
         """The rows that are at home here, of those that all workers have."""
         columns = rows.columns() or [np.zeros(len(rows), np.int64)]
@@ -576,10 +584,13 @@ class Worker:
             None if counted else False,
         )
 
-        def exchange(columns: Sequence[Column], at: Workers) -> Sequence[Sequence[Column]]:
-            return self._mesh.exchange(split(columns, at, self._mesh.size)).parts
+        def divided(rows: RowSet, columns: Sequence[NDArray[Any]]) -> list[list[NDArray[Any]]]:
+            return split(columns, self._owners_of(relation, rows), self._mesh.size)
 
-        found, sent = heads.finished(self._mesh.me, partial(self._owners, relation), exchange)
+        def exchange(parts: list[list[Column]]) -> Sequence[Sequence[Column]]:
+            return self._mesh.exchange(parts).parts
+
+        found, sent = heads.finished(self._mesh.me, divided, exchange)
         self._sent.pop(relation, None)
         if sent is not None and is_shard:
             self._sent[relation] = Sent(version.content, found.keys, sent)
@@ -606,73 +617,7 @@ class Worker:
         self._run(plans, views, sink_for, counted=True)
         return found.at_home(partial(self._counted_home, relation))
 
-    # ------------------------------------------------------------------------------------------- sets and counts
-
-    def _union(self, numbers: Numbers) -> RowSet:
-        return self._local.union([self._held[number] for number in numbers])
-
-    def _difference(self, rows: int, version: int) -> RowSet:
-        return self._local.difference(self._held[rows], self._home_of(version))
-
-    def _intersection(self, rows: int, version: int) -> RowSet:
-        return self._local.intersection(self._held[rows], self._home_of(version))
-
-    def _counted_rows(self, number: int) -> RowSet:
-        counted: Counted = self._held[number]
-        return counted.rows()
-
-    def _negated(self, number: int) -> Counted:
-        counted: Counted = self._held[number]
-        return counted.negated()
-
-    def _total(self, relation: str, numbers: Numbers) -> Counted:
-        return self._local.total(relation, [self._held[number] for number in numbers])
-
-    def _restricted(self, counted: int, rows: int) -> Counted:
-        return self._local.restricted(self._held[counted], self._held[rows])
-
-    def _excluded(self, counted: int, view: int) -> Counted:
-        return self._local.excluded(self._held[counted], self._home_of(view))
-
-    def _tally(self, relation: str) -> Tally:
-        return self._local.tally(relation)
-
-    def _tally_adding(self, tally: int, counted: int) -> Tally:
-        held: Tally = self._held[tally]
-        return held.adding(self._held[counted])
-
-    def _entries(self, tally: int) -> Counted:
-        held: Tally = self._held[tally]
-        return held.entries()
-
-    def _numbered(self, relation: str, parts: Numbers, version: int) -> Tally:
-        return self._local.numbered(relation, [self._held[part] for part in parts], self._shard(version).home)
-
-    def _positive(self, tally: int, rows: int) -> RowSet:
-        return self._local.positive(self._held[tally], self._held[rows])
-
-    def _zero(self, tally: int, rows: int) -> RowSet:
-        return self._local.zero(self._held[tally], self._held[rows])
-
-    def _lookup(self, tally: int, rows: int) -> Counted:
-        return self._local.lookup(self._held[tally], self._held[rows])
-
-    def _times(self, rows: int, number: int) -> Counted:
-        return self._local.times(self._held[rows], number)
-
-    # ------------------------------------------------------------------------------- aggregates in heads, neighbors
-
-    def _improvement(self, relation: str, rows: int, version: int) -> tuple[RowSet, RowSet]:
-        return self._local.improvement(relation, self._held[rows], self._shard(version).home)
-
-    def _groups(self, relation: str, rows: int) -> RowSet:
-        return self._local.groups(relation, self._held[rows])
-
-    def _group_rows(self, relation: str, groups: int, version: int) -> RowSet:
-        return self._local.group_rows(relation, self._held[groups], self._shard(version).home)
-
-    def _totals(self, relation: str, counted: int) -> RowSet:
-        return self._local.totals(relation, self._held[counted])
+    # ------------------------------------------------------------------------------------------------- neighbors
 
     def _neighbors(self, order: Any, rows: int) -> RowSet:
         wanted: Neighbors = from_json(order)

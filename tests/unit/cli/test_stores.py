@@ -184,6 +184,21 @@ def test_facts_of_unknown_origin_are_not_overwritten(folder: Path, capsys: pytes
     assert run(capsys, "query", "s", "big(X)") == (0, "X\nb\n", "")
 
 
+def test_what_would_change_is_shown_as_facts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of a relation without columns that stays as it is, and records and branches as a program has them."""
+    (folder / "v.dl").write_text(
+        ".type C = Red {} | Mixed {s: symbol}\n.type P = [c: C, n: number]\n.decl e(c: C, p: P)\n.decl any()\n"
+        '.decl red()\nany() :- e(_, _).\nred() :- e($Red, _).\ne($Mixed("a"), nil).\n'
+    )
+    assert run(capsys, "init", "v", "v.dl")[0] == 0
+    (folder / "v.txt").write_text('+e($Red, [$Mixed("q\\""), 1]).\ncommit.\n')
+    code, out, _ = run(capsys, "whatif", "v", "v.txt")
+    assert (code, out.splitlines()[2:]) == (0, ['  +e($Red, [$Mixed("q\\""), 1])', "  +red()"])
+    (folder / "v.txt").write_text("commit.\n")
+    code, out, _ = run(capsys, "whatif", "v", "v.txt")
+    assert (code, out.splitlines()[2:]) == (0, [])
+
+
 def test_tables_with_versions_have_them_with_spark_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = Program(
         """.decl edge(x: symbol, y: number)
