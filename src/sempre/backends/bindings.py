@@ -117,7 +117,7 @@ def compute(values: Values, expr: Expr, rows: Bindings) -> Column:
 
 
 def concatenated(found: list[Bindings]) -> Bindings:
-    """The rows of all of them. What some have no column for is read by nothing more; who drops no row drops no column."""
+    """The rows of all of them. A column that some lack is read by nothing more: who drops no row drops no column."""
     if len(found) == 1:
         return found[0]
     if not found:
