@@ -161,7 +161,7 @@ def sparse(edges: int) -> np.ndarray:
 def closure(spark: SparkSession, edges: int, by_rounds: bool) -> None:
     pairs = sparse(edges)
     # By rounds, nothing may be closed inside of tasks.
-    limits = Limits(copied_rows=-1, whole_rows=-1) if by_rounds else DEFAULTS
+    limits = Limits(copied_rows=-1, whole_rows=-1, task_share=0) if by_rounds else DEFAULTS
     with tempfile.TemporaryDirectory() as folder, Memory() as memory:
         pq.write_table(pa.table({"x": pairs[:, 0], "y": pairs[:, 1]}), f"{folder}/edge.parquet")
         df = spark.read.parquet(f"{folder}/edge.parquet")

@@ -812,6 +812,12 @@ SOURCES = (
         "Keep epochs that are not published yet, or remove the table.",
         "`sempre vacuum` between an epoch and its publication",
     ),
+    Entry(
+        "E667",
+        "a source, or a batch of a stream, with several rows for one key",
+        "Name columns in `key=` or `keys=` by which each row is the only one, or `order=`.",
+        '`.input price(IO=jdbc, ..., follow="updated_at", key="item")` where an item has two prices',
+    ),
 )
 
 STATES = (

@@ -48,6 +48,7 @@ from sempre.modules.spec import Module
 from sempre.places import EpochSizes, Places, PlaceTooSmall
 from sempre.plan.backend import CLUSTER, DRIVER, WORKERS, Backend, Rows, Version
 from sempre.plan.faults import limit_errors
+from sempre.plan.meter import Meter
 from sempre.plan.ops import Neighbors, relations_of
 from sempre.rewrites.successors import shown
 
@@ -99,6 +100,7 @@ class StratumReport:
     """How a stratum was brought up to date; that of neighbors goes by the name of what is sorted.
 
     `why` has the numbers that choices were based on, where there were some; `modules` are those that took part.
+    `profile` is what was measured of rules and rounds, if that was asked for.
     """
 
     relations: tuple[str, ...]
@@ -110,6 +112,7 @@ class StratumReport:
     placement: str = DRIVER
     why: str = ""
     modules: tuple[str, ...] = ()
+    profile: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,7 @@ class Engine:
     `modules` are evaluated by algorithms of their own. Rules in `deferred` are not evaluated at all until `version` is
     asked for their relation. `branch` makes a backend for questions, where they need not wait for an epoch under way.
     `switch` is that of `elastic`. With `maintain_only` an epoch that would have to evaluate a stratum anew is refused.
+    A `meter` measures rules and rounds. `announce` is told what is about to be done, for the names of jobs.
     """
 
     program: CheckedProgram
@@ -192,6 +196,8 @@ class Engine:
     branch: Callable[[], Backend] | None = None
     switch: float | None = None
     maintain_only: bool = False
+    meter: Meter | None = None
+    announce: Callable[[str], None] | None = None
     places: Places = field(init=False)
     _snapshot: Snapshot = field(init=False)
 
@@ -352,6 +358,8 @@ class Engine:
             memories[stratum.index], report = self._stratum(epoch, stratum, before, started)
             if report is not None:
                 reports.append(report)
+        if self.announce is not None:
+            self.announce(f"epoch {before.epoch + 1}")
         for backend in self.places.backends.values():
             backend.finish()
         explicit = self._shared(pending.explicit, epoch.new)
@@ -406,6 +414,10 @@ class Engine:
             epoch.new.update({name: before.versions[name] for name in stratum.relations})
             return memory, None
         began = time.perf_counter()
+        if self.meter is not None:
+            self.meter.begin()
+        if self.announce is not None:
+            self.announce(f"epoch {before.epoch + 1}, {shown(stratum.relations)}")
         if not stratum.nonrecursive and not stratum.recursive and not is_guarded(stratum, self.program):
             outcome = self._explicit_only(epoch, stratum)
             decision = Decision(outcome.versions[stratum.relations[0]].place, self.strategy)
@@ -424,6 +436,7 @@ class Engine:
             decision.place,
             outcome.why or decision.why,
             tuple(map(str, outcome.modules)),
+            None if self.meter is None else self.meter.taken((*stratum.nonrecursive, *stratum.recursive)),
         )
         return outcome.memory, report
 
@@ -439,7 +452,7 @@ class Engine:
             room = places.room(decision.place)
             if room is not None and (decision.strategy == GUARDED or calls_python(stratum)):
                 room = None
-            observer = self._round_observer(stratum, started)
+            observer = self._round_observer(stratum, started, before.epoch + 1)
             guard = observer if room is None else places.guard(stratum, epoch, observer, room)
             work = places.at(epoch, decision.place, stratum, guard)
             work.decision = decision
@@ -453,6 +466,10 @@ class Engine:
                 if decision.place == WORKERS:
                     options = replace(options, workers=0)
             except Abandoned as reason:
+                if decision.one_pass is not None:
+                    epoch.notes.append(f"{shown(stratum.relations)} by rounds: {reason}")
+                    options = replace(options, closes=None)
+                    continue
                 assert decision.followed
                 epoch.notes.append(f"{shown(stratum.relations)} not followed in the driver: {reason}")
                 options = replace(options, follows=None)
@@ -536,15 +553,24 @@ class Engine:
             change = Change(nothing, nothing)
         return Outcome({name: version}, {name: change}, None, 0)
 
-    def _round_observer(self, stratum: Stratum, started: float) -> Callable[[int, int], None]:
-        progress, base = self.progress, self._snapshot
-        if progress is None:
+    def _round_observer(self, stratum: Stratum, started: float, epoch: int) -> Callable[[int, int], None]:
+        """Tells whoever wants to know what the rounds of a stratum find."""
+        progress, meter, base, announce = self.progress, self.meter, self._snapshot, self.announce
+        if progress is None and meter is None and announce is None:
             return _no_round
+        if meter is not None:
+            meter.begin()
         total = 0
 
         def observe(round_: int, facts: int) -> None:
             nonlocal total
             total += facts
+            if meter is not None:
+                meter.round(facts)
+            if announce is not None:
+                announce(f"epoch {epoch}, {shown(stratum.relations)}, round {round_ + 1}")
+            if progress is None:
+                return
             seconds = time.perf_counter() - started
             progress(Progress(stratum.index + 1, len(self.program.strata), round_, total, seconds))
             if self._snapshot is not base:

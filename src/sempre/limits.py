@@ -157,6 +157,9 @@ class Limits:
     # Rows that every task may be given a copy of, and rows that a single task may be given altogether.
     copied_rows: int = 4_000_000
     whole_rows: int = 2_000_000
+    # They may be more where that takes no more than this share of the memory that the Python of a task has: what a task
+    # derives takes the rest.
+    task_share: float = 0.4
     # First facts per share; shares are small so that what they grow into fits beside its neighbors. There are at least
     # and at most so many shares, and up to `single_share_rows` there is one.
     share_rows: int = 25_000

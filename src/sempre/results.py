@@ -125,8 +125,8 @@ class Decoder:
             if waiting:
                 stack.extend(waiting)
                 continue
-            shown = (*lead, *(known[part] if isinstance(part, _Inner) else part for part in parts))
-            known[place] = BranchValue(shown) if lead else shown
+            held = (*lead, *(known[part] if isinstance(part, _Inner) else part for part in parts))
+            known[place] = BranchValue(held) if lead else held
             stack.pop()
         return [known[type_.name, int(code)] for code in column]
 

@@ -3,7 +3,7 @@
 python -m tests.e2e.refreshing FOLDER STEP
 
 A step is an effect on the files of the store, a rename of a published file, and what lies before and after each commit
-of a published table. It prints how many steps it took, if it was not killed.
+of a published table, and of its catalog. It prints how many steps it took, if it was not killed.
 """
 
 from __future__ import annotations
@@ -14,25 +14,39 @@ import sys
 from pathlib import Path, PurePath
 from typing import Any
 
+from pyiceberg.catalog.sql import SqlCatalog
+
 import sempre
 from sempre.api.publish import publish_from_store
 from sempre.files.targets.delta_target import DeltaTarget
+from sempre.files.targets.iceberg_target import IcebergTarget
 from sempre.files.write import Staging
 from sempre.storage.disk import Disk
 from sempre.storage.store import Store
 
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)
-.input edge(IO=delta, table="edge")
+.input edge({at}"edge"{catalog})
 .decl reach(x: symbol, y: symbol)
 reach(x, y) :- edge(x, y).
 reach(x, z) :- reach(x, y), edge(y, z).
 .output reach
-.output reach(IO=delta, table="reach", mode=merge)
+.output reach({at}"reach"{catalog}, mode=merge)
 .decl node(x: symbol)
 node(x) :- edge(x, _).
-.output node(IO=delta, table="node_changes", mode=changes)
+.output node({at}"node_changes"{catalog}, mode=changes)
 """
+DELTA = PROGRAM.format(at="IO=delta, table=", catalog="")
+
+
+def iceberg(folder: Path) -> str:
+    """The program with tables of Iceberg, in a catalog in a folder."""
+    options = "".join(f', {name}="{value}"' for name, value in catalog_of(folder).items())
+    return PROGRAM.replace('{at}"', 'IO=iceberg, table="db.').format(catalog=options)
+
+
+def catalog_of(folder: Path) -> dict[str, str]:
+    return {"uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder / 'warehouse'}"}
 
 
 class Steps:
@@ -61,9 +75,9 @@ class CountedDisk(Disk):
 def counted(steps: Steps, function: Any) -> Any:
     """The function, with a step before it and one after it."""
 
-    def with_steps(*args: Any) -> Any:
+    def with_steps(*args: Any, **options: Any) -> Any:
         steps.take()
-        result = function(*args)
+        result = function(*args, **options)
         steps.take()
         return result
 
@@ -79,8 +93,11 @@ def refresh(folder: Path, store: Any) -> None:
 
 def main(folder: Path, last: int) -> None:
     steps = Steps(last)
-    for name in ("replace", "change", "append"):
-        setattr(DeltaTarget, name, counted(steps, getattr(DeltaTarget, name)))
+    for target in (DeltaTarget, IcebergTarget):
+        for name in ("replace", "change", "append"):
+            setattr(target, name, counted(steps, getattr(target, name)))
+    for name in ("create_table", "commit_table"):
+        setattr(SqlCatalog, name, counted(steps, getattr(SqlCatalog, name)))
     Staging._rename = counted(steps, Staging._rename)  # type: ignore[method-assign]
     store = Store(folder / "store")
     store.disk = CountedDisk(steps)

@@ -51,6 +51,62 @@ def test_without_the_semantics_heads_that_delete_are_refused(folder: Path, capsy
     assert "E128" in capsys.readouterr().err
 
 
+def test_every_command_on_a_store_of_active_rules(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "p.dl").write_text('.pragma "semantics" "active"\n' + RULES)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = main(list(arguments))
+        shown = capsys.readouterr()
+        return code, shown.out + shown.err
+
+    assert run("init", "s", "p.dl")[0] == 0
+    (folder / "one.changes").write_text("+down(2). commit.\n")
+    code, text = run("whatif", "s", "one.changes")
+    changed = {line.strip() for line in text.splitlines() if line.startswith(("  +", "  -"))}
+    assert (code, changed) == (0, {"+down(2)", "-link(2, 3)", "-sick(3)", "-sick(4)"})
+    assert run("apply", "s", "c.changes")[0] == 0
+    assert run("query", "s", "sick(X)") == (0, "X\n1\n")
+    assert run("query", "s", "sick(X)", "--epoch", "0") == (0, "X\n1\n2\n3\n4\n")
+    code, text = run("explain", "s", "link(3, 4)")
+    assert (code, text.splitlines()) == (
+        0,
+        [
+            "link(3, 4) does not hold",
+            "cycle 0: in the input",
+            "cycle 1: deleted",
+            "  -link(x, y) :- down(x), link(x, y).",
+        ],
+    )
+    code, text = run("explain", "s", "sick(2)", "--epoch", "0", "--json")
+    assert json.loads(text) == {
+        "fact": "sick(2)",
+        "present": True,
+        "events": [
+            {
+                "cycle": 1,
+                "added": True,
+                "causes": [{"rule": "sick(y) :- sick(x), link(x, y).", "deletes": False, "instances": 1}],
+            }
+        ],
+    }
+    for options in (["--not"], ["--all", "2"], ["--check"], ["--between", "0", "1"], ["--dot"], ["--depth", "1"]):
+        assert run("explain", "s", "sick(2)", *options) == (
+            2,
+            f"error: {options[0]} is for stratified rules\n"
+            "hint: leave it out: active rules have a history of cycles, no proofs\n",
+        )
+    assert run("explain", "s", "sic(2)")[1].startswith("error[E500]: no relation is called `sic`")
+    assert [line.split("\t")[0] for line in run("history", "s")[1].splitlines()] == ["0", "1", "2"]
+    assert run("verify", "s")[1].startswith("ok: epoch 2, ")
+    assert run("vacuum", "s")[0] == 0
+    assert run("refresh", "s")[1].startswith("error[E600]: refresh() is for stratified rules")
+    (folder / "q.dl").write_text(
+        '.pragma "semantics" "active"\n' + RULES.replace("link(x, y).", "link(x, y), x < 9.", 1)
+    )
+    assert run("migrate", "s", "q.dl")[0] == 0
+    assert run("verify", "s")[1].startswith("ok: epoch 3, ")
+
+
 @pytest.mark.parametrize(
     ("rule", "code"),
     [("sick(x) :- link(x, _), !sick(x). -sick(x) :- sick(x).", "E540"), ("sick(x + 1) :- sick(x).", "E541")],

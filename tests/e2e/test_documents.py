@@ -30,6 +30,7 @@ DOCUMENTS = (
     "docs/active.md",
     "docs/store.md",
     "docs/explain.md",
+    "docs/refresh.md",
 )
 BLOCK = re.compile(r"^```(console|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

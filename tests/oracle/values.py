@@ -19,7 +19,9 @@ Where Soufflé leaves room, this is what holds here:
 - symbols are compared by code point, which is the order of their UTF-8 bytes; `strlen` and `substr` count code points;
   `substr` outside of the text gives what there is, a negative start or length gives the empty symbol;
 - `match(pattern, text)` must match the whole text; `contains(part, text)`;
-- `to_number` and its like on a text that is no such value: `OracleError`;
+- `to_number` and its like on a text that is no such value: `OracleError`. Whole numbers may have a sign, be written in
+  hexadecimal (`0x1F`) or in binary (`0b11`) and have white space around them; digits are those of ASCII, and nothing
+  stands between them;
 - `ord` shows how an implementation numbers its symbols, so it has no value here: `OracleError`.
 """
 
@@ -226,18 +228,25 @@ def _conversion(functor: str, kind: str) -> Callable[[Value], Value]:
     if functor == "to_string":
         return str
     if functor == "to_float":
-        return lambda value: canonical(_read(float, value))
+        return lambda value: canonical(_read(float, value) if kind == "symbol" else float(value))
     target = functor.removeprefix("to_")
     if kind == "symbol":
-        return lambda text: fit(_read(int, text), target)
-    return (lambda x: _truncate(x, target)) if kind == "float" else (lambda n: _wrap(n, target))
+        return lambda text: fit(_read(_whole, text), target)
+    return (lambda x: _truncate(x, target)) if kind == "float" else (lambda n: fit(n, target))
 
 
-def _read(reader: Callable[[Value], Value], text: Value) -> Value:
+def _read(reader: Callable[[str], Value], text: str) -> Value:
     try:
+        if "_" in text or not text.strip().isascii():
+            raise ValueError
         return reader(text)
     except ValueError:
         raise OracleError(f"{text!r} is not a value") from None
+
+
+def _whole(text: str) -> int:
+    prefix = text.strip().lstrip("+-")[:2].lower()
+    return int(text, {"0x": 16, "0b": 2}.get(prefix, 10))
 
 
 def compare(op: str, left: Value, right: Value) -> bool:

@@ -122,8 +122,8 @@ def keep_the_sides_of_a_fragment(patch: pytest.MonkeyPatch) -> None:
 
 
 def lose_what_came_early(patch: pytest.MonkeyPatch) -> None:
-    original = shard.ShardRun.cycle
-    patch.setattr(shard.ShardRun, "cycle", lambda run, arrived: original(run, shard.Arrived()))
+    original = shard.ShardRun.decide
+    patch.setattr(shard.ShardRun, "decide", lambda run, arrived: original(run, {}))
 
 
 def let_every_worker_find_rules_without_variables(patch: pytest.MonkeyPatch) -> None:

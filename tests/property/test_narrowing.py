@@ -78,8 +78,11 @@ def random_facts(rng: random.Random, kind: str, most: int) -> Facts:
     return found
 
 
-def check(strategy: str, cases: int) -> tuple[int, int]:
-    """Runs cases with atoms narrowed wherever they can be; returns the rows that were looked at, and those left out."""
+def check(strategy: str, cases: int, **options: Any) -> tuple[int, int]:
+    """Runs cases with atoms narrowed wherever they can be; returns the rows that were looked at, and those left out.
+
+    `options` are those of the databases.
+    """
     seen = left_out = 0
     real = Narrowed.of
 
@@ -97,7 +100,7 @@ def check(strategy: str, cases: int) -> tuple[int, int]:
             epochs.append(
                 (random_facts(rng, kind, 2), {name: set(list(rows)[:2]) for name, rows in epochs[0][0].items()})
             )
-            check_epochs(parse(text), epochs, strategy, limits=ALWAYS, modules="off")
+            check_epochs(parse(text), epochs, strategy, limits=ALWAYS, modules="off", **options)
     return seen, left_out
 
 

@@ -106,6 +106,20 @@ class ParquetFolder(TextFile):
         for number in range(2):
             pq.write_table(columns(rows[number::2]), self.path / f"{number}.parquet")
 
+    def append(self, rows: list[Row]) -> None:
+        """As a file of its own, in the folder or in one below it."""
+        self.rows = self.rows + rows
+        pq.write_table(columns(rows), self.path / f"{len(list(self.path.iterdir()))}-more.parquet")
+
+    def delete(self, row: Row) -> None:
+        """One file is written again."""
+        self.rows = [each for each in self.rows if each != row]
+        for file in self.path.iterdir():
+            table = pq.read_table(file)
+            kept = [each for each in zip(*(column.to_pylist() for column in table.columns), strict=True) if each != row]
+            if len(kept) < table.num_rows:
+                pq.write_table(columns(kept), file)
+
     def tidy(self, rng: random.Random) -> None:
         self.replace(self.rows)
 

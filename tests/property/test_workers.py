@@ -11,15 +11,18 @@ import numpy as np
 import pytest
 
 import sempre
+from sempre.backends.column_values import ColumnValues
 from sempre.backends.local import multiplies
-from sempre.diagnostics import InternalError
+from sempre.diagnostics import InternalError, StateError
+from sempre.kernel import compiled, layout
 from sempre.lang.parser import parse
-from sempre.workers import flow, placing, shards, worker
+from sempre.workers import findings, flow, placing, shards, worker
 from sempre.workers.mesh import Mesh
 from tests import budget
 from tests.engine import STRATEGIES, UNHURRIED, Changes, check_epochs, lists
 from tests.inside import engine_of
 from tests.oracle.naive import Facts
+from tests.property import test_narrowing
 from tests.property.programs import random_case
 from tests.workers import database_on_workers, on_workers
 
@@ -79,6 +82,44 @@ def test_slices_travel_together_whose_filters_drop_all_some_or_no_rows(count: in
     check_all("ranked", range(511_000, 511_006), limits=limits)
 
 
+def test_compiled_loops_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heads become keys where they are found, and are looked up in what is known there."""
+    compiled.load(wait=True)
+    monkeypatch.setattr(compiled, "WORTH_ROWS", 0)
+    monkeypatch.setattr("sempre.kernel.run.PROBES_PER_KEY", 0)
+    check_all("ranked", range(514_000, 514_006))
+    check_all("recompute", range(514_006, 514_010), limits=replace(UNHURRIED, everywhere_rows=0))
+
+
+def test_wide_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "NARROW_BITS", 0)
+    monkeypatch.setattr(layout, "_packings", {})
+    check_all("counting", range(515_000, 515_003))
+    check_all("dredc", range(515_003, 515_006))
+
+
+def test_narrowed_atoms() -> None:
+    """All workers know which values count, whoever has the rows that they are in."""
+    with on_workers(3) as options:
+        seen, left_out = test_narrowing.check("ranked", 6, **options)
+    assert 0 < left_out < seen
+
+
+def know_own_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker narrows atoms to the values that are at home with it."""
+    monkeypatch.setattr(
+        worker.Worker,
+        "_column_values",
+        lambda self, version, column: ColumnValues.of(self._shard(version).home, column),
+    )
+
+
+def test_a_planted_defect_of_narrowing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    know_own_values(monkeypatch)
+    with on_workers(2) as options, pytest.raises((AssertionError, InternalError)):
+        test_narrowing.check("ranked", 40, **options)
+
+
 SOME = [1, 3, *(pytest.param(count, marks=pytest.mark.slow) for count in (2, 4))]
 
 
@@ -115,27 +156,30 @@ def test_every_instance_is_found_by_one_worker(count: int, monkeypatch: pytest.M
 
 def lose_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message with a single row is lost."""
-    original = Mesh.exchange
+    original = Mesh.exchange_all
 
-    def exchange(mesh: Mesh, parts: Any, more: bool = False) -> Any:
-        if mesh.me == 1 and len(parts[0]) > 1 and parts[0][0].size == 1:
-            parts = [[column[:0] for column in parts[0]], *parts[1:]]
-        return original(mesh, parts, more)
+    def exchange(mesh: Mesh, parcels: Any) -> Any:
+        for parcel in parcels:
+            first = parcel.parts[0]
+            if mesh.me == 1 and len(first) > 1 and first[0].size == 1:
+                parcel.parts = [[column[:0] for column in first], *parcel.parts[1:]]
+        return original(mesh, parcels)
 
-    monkeypatch.setattr(Mesh, "exchange", exchange)
+    monkeypatch.setattr(Mesh, "exchange_all", exchange)
 
 
 def send_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message comes twice."""
-    original = Mesh.exchange
+    original = Mesh.exchange_all
 
-    def exchange(mesh: Mesh, parts: Any, more: bool = False) -> Any:
-        found = original(mesh, parts, more)
-        if mesh.me == 0 and len(found.parts) > 1 and len(found.parts[0]) > 1:
-            found.parts.append(found.parts[-1])
+    def exchange(mesh: Mesh, parcels: Any) -> Any:
+        found = original(mesh, parcels)
+        for gathered in found:
+            if mesh.me == 0 and len(gathered.parts) > 1 and len(gathered.parts[0]) > 1:
+                gathered.parts.append(gathered.parts[-1])
         return found
 
-    monkeypatch.setattr(Mesh, "exchange", exchange)
+    monkeypatch.setattr(Mesh, "exchange_all", exchange)
 
 
 def mistake_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,9 +211,9 @@ def copy_to_some(monkeypatch: pytest.MonkeyPatch) -> None:
     def bring(self: worker.Worker, relation: str) -> Any:
         brought = original(self, relation)
 
-        def to_some(rows: Any, column: int, common: Any) -> Any:
-            found = brought(rows, column, common)
-            return self._local.no_rows(relation) if column == placing.EVERYWHERE and self._mesh.me else found
+        def to_some(rows: Any, places: Any) -> Any:
+            found = brought(rows, places)
+            return [self._local.no_rows(relation)] if places[0][0] == placing.EVERYWHERE and self._mesh.me else found
 
         return to_some
 
@@ -186,6 +230,28 @@ def copy_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
         return shards.Shard(found.relation, found.home, {**found.copies, **kept})
 
     monkeypatch.setattr(shards.Shard, "adding", adding)
+
+
+def lose_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single head does not come home."""
+    original = findings.NewHeads._arrived
+
+    def arrived(self: findings.NewHeads, came: Any) -> None:
+        if came[0].size != 1:
+            original(self, came)
+
+    monkeypatch.setattr(findings.NewHeads, "_arrived", arrived)
+
+
+def remember_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head that was sent home is taken for known there, whatever has gone since."""
+    monkeypatch.setattr(worker.Worker, "_rest", lambda self: None)
+
+    def told(self: worker.Worker, shard: shards.Shard) -> Any:
+        found = self._known_there.get(shard.relation)
+        return None if found is None else found.rows
+
+    monkeypatch.setattr(worker.Worker, "_known_elsewhere", told)
 
 
 DEFECTS = [lose_a_row, send_twice, mistake_the_owner, evaluate_twice, copy_to_some, copy_at_home]
@@ -249,7 +315,11 @@ def add_at_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row comes to one worker and goes from another."""
     original = shards.Shard.adding
     monkeypatch.setattr(
-        shards.Shard, "adding", lambda self, rows, bring: original(self, rows, lambda r, c, _: bring(r, c, NOTHING))
+        shards.Shard,
+        "adding",
+        lambda self, rows, bring: original(
+            self, rows, lambda r, places: bring(r, [(column, NOTHING) for column, _ in places])
+        ),
     )
 
 
@@ -297,6 +367,13 @@ def test_a_planted_defect_is_found(defect: Any, monkeypatch: pytest.MonkeyPatch)
     defect(monkeypatch)
     with pytest.raises((AssertionError, InternalError)):
         check_two("counting", range(530_000, 530_040))
+
+
+@pytest.mark.parametrize("defect", [lose_a_head, remember_for_ever])
+def test_a_planted_defect_of_heads_is_found(defect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    defect(monkeypatch)
+    with pytest.raises((AssertionError, InternalError, StateError)):  # modules look at what they get
+        check_two("recompute", range(530_000, 530_040))
 
 
 def check_two(strategy: str, seeds: range) -> None:

@@ -57,7 +57,7 @@ def sampled(names: list[str], every: int, first: int = 0) -> list[tuple[str, str
 MORE_SEEDS = (*range(100, 120), 167, 177, 231, 373)  # many of these have records
 MORE_SCRIPTS = [pair for start in range(3) for pair in sampled(NAMES, 1, 3 * start)]
 # Nothing is closed inside of tasks.
-BY_ROUNDS = replace(UNHURRIED, copied_rows=-1, whole_rows=-1)
+BY_ROUNDS = replace(UNHURRIED, copied_rows=-1, whole_rows=-1, task_share=0)
 
 
 def check_random(spark: SparkSession, seed: int, strategy: str, epochs: int = 2, limits: Limits = UNHURRIED) -> None:

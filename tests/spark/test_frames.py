@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,9 @@ import pytest
 import sempre
 from sempre.diagnostics import DataError
 from sempre.files.matching import BY_NAME, ColumnChoice
+from sempre.files.value_choice import ValueChoice
 from sempre.spark.frames import WantedColumns, from_frame
+from tests.spark.conftest import ONCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +58,7 @@ def wanted(columns: str, taking: ColumnChoice = BY_NAME) -> WantedColumns:
 
 
 def rows(df: DataFrame, columns: str, taking: ColumnChoice = BY_NAME, **options: Any) -> list[tuple[Any, ...]]:
-    table = from_frame(df, wanted(columns, taking), **options).table
+    table = from_frame(df, replace(wanted(columns, taking), **options)).table
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
@@ -144,9 +147,23 @@ def test_nulls_are_counted_per_column(spark: SparkSession) -> None:
 
 def test_nulls_can_be_dropped_and_nan_is_none(spark: SparkSession) -> None:
     df = spark.sql("select * from values (1, double('NaN')), (null, 1.0D), (2, null) t(x, y)")
-    (row,) = rows(df, "x: number, y: float", drop_nulls=True)
+    (row,) = rows(df, "x: number, y: float", values=ValueChoice(drop_nulls=True))
     assert row[0] == 1
     assert math.isnan(row[1])
+
+
+@ONCE
+def test_nulls_become_values_and_decimals_units(spark: SparkSession) -> None:
+    df = spark.sql("select * from values (null, 'a', 1.25BD, null), (1, null, -0.5BD, 2.5BD) t(n, s, p, f)")
+    fills = (("n", 7), ("s", "none"), ("f", 0.5))
+    choice = ValueChoice(fills=fills, scales=(("p", 2), ("f", None)))
+    columns = "n: unsigned, s: symbol, p: number, f: float"
+    assert rows(df, columns, values=choice) == [(7, "a", 125, 0.5), (1, "none", -50, 2.5)]
+    narrow = replace(choice, scales=(("p", 1), ("f", None)))
+    with pytest.raises(DataError, match=r"E504.*column `p` of relation `r`: a decimal has more than 1 places"):
+        rows(df, columns, values=narrow)
+    with pytest.raises(DataError, match=r"E509.*column `n` of relation `r`: a column of type int has no decimals"):
+        rows(df, columns, values=replace(choice, scales=(("n", 1),)))
 
 
 def test_columns_go_by_name_and_by_position_on_request(spark: SparkSession, settings: dict[str, str]) -> None:

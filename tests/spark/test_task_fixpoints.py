@@ -11,6 +11,8 @@ import pytest
 import sempre
 from sempre.limits import DEFAULTS, Limits
 from sempre.spark import ship
+from sempre.spark.cluster import task_closing
+from sempre.spark.task_room import TaskRoom
 from tests.inside import cluster_of
 from tests.property.test_task_fixpoints import PROGRAMS
 from tests.spark.conftest import ONCE
@@ -80,8 +82,33 @@ def test_first_facts_from_a_frame(spark: SparkSession) -> None:
         .decl step(x: symbol, y: symbol)
         step(x, y) :- e(x, y), x < "n2".
         p(x, z) :- p(x, y), step(y, z)."""
-    limits = Limits(copied_rows=50, most_shares=3)
+    limits = Limits(copied_rows=50, task_share=0, most_shares=3)
     check_in_tasks(spark, program, edges("seeds", 30, 60), "first facts in 3 shares", limits=limits)
+
+
+@ONCE
+def test_a_task_that_outgrows_its_room_gives_up_and_rounds_go_on(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = """
+        .decl e(x: number, y: number)
+        .decl p(x: number)
+        p(0).
+        p(y) :- p(x), e(x, y)."""
+    wide = [(0, y) for y in range(1, 400)]
+    # The edges take 19,152 bytes, the first fact twice 24, and what follows from it 9,576.
+    monkeypatch.setattr(task_closing, "task_room", lambda spark, limits: TaskRoom(alone=20_000))
+    with sempre.Database(program, spark=spark, place="cluster", limits=Limits(followed_rows=0)) as db:
+        report = db.apply(insert={"e": wide}).report
+        assert "all of it (400 rows) goes to one task" in report.why
+        assert "p by rounds: about 28,800 bytes in one task after 2 rounds, and it has 20,000" in report.why
+        assert sorted(db["p"]) == [(x,) for x in range(400)]
+        report = db.apply(insert={"e": [(1, 400)]}).report  # it is not tried again with as many rows
+        assert "one task" not in report.why
+        assert sorted(db["p"]) == [(x,) for x in range(401)]
+        assert "one task" in db.apply(delete={"e": wide}).report.why  # but with fewer
+        assert sorted(db["p"]) == [(0,)]
+        assert not [file for path in cluster_of(db).scratch.paths() for file in path.glob("_*.parquet")]
 
 
 def test_a_fault_in_a_task_is_told_as_one_here(spark: SparkSession) -> None:

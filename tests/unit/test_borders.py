@@ -272,9 +272,8 @@ def test_frames_of_other_shapes(db: sempre.Database) -> None:
 def test_arguments_of_other_types_are_refused_in_words(db: sempre.Database) -> None:
     rows: Any = [("b",)]
     for change, side in ((db.apply, "insert"), (db.apply, "delete"), (db.whatif, "insert")):
-        given: Any = {side: rows}
         with pytest.raises(DataError, match="what changes is given by relation, and this is list"):
-            change(**given)
+            change(**{side: rows})
     with pytest.raises(DataError, match="no relation is called `1`"):
         db.apply(insert={1: rows})  # type: ignore[dict-item]
     makers: tuple[Any, ...] = (sempre.Database, sempre.Network, sempre.Program)

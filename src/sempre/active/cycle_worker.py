@@ -9,6 +9,7 @@ it, then nothing is under way: whoever worked after it said so must have got a m
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,14 +27,18 @@ from sempre.workers.framing import Column, Frame
 from sempre.workers.mesh import Mesh
 from sempre.workers.worker import LEASE_SECONDS, Worker
 
-# How long a worker that is ahead waits for the others: what comes in time need not be absorbed.
-PATIENCE_SECONDS = 0.05
+# How long a worker that is ahead waits for the others, beyond the time that its own last step took: what comes in time
+# need not be absorbed.
+PATIENCE_SECONDS = 1.0
+# How far a worker is that has nothing to do until it hears of something.
+AT_REST = 1 << 62
 
 
-def frame_of(message: Message, now: int) -> Frame:
-    """A message as a frame: what the parts are about, and all their columns; the sender has come to cycle `now`."""
+def frame_of(message: Message, done: int) -> Frame:
+    """A message as a frame: what the parts are about, and all their columns; how far the sender is."""
     about = [[part.at, part.name, part.what, len(part.columns)] for part in message]
-    return Frame({"parts": about, "now": now}, [column for part in message for column in (*part.columns, part.numbers)])
+    columns = [column for part in message for column in (*part.columns, part.numbers)]
+    return Frame({"parts": about, "done": done}, columns)
 
 
 def message_of(frame: Frame) -> Message:
@@ -61,9 +66,11 @@ class CycleWorker(Worker):
         self._cycles_backend = backend
         self._put = dict.fromkeys(self._others, 0)
         self._got = dict.fromkeys(self._others, 0)
-        # The last cycle that each of the others told of, and those that were waited for in vain since.
+        # How far each of the others is, how far this one is as they know it, and who was waited for in vain.
         self._told = dict.fromkeys(self._others, 0)
+        self._known = dict.fromkeys(self._others, 0)
         self._quiet: set[int] = set()
+        self._patience = PATIENCE_SECONDS
         # What went wrong on the facts as they look now; others may still change them.
         self._stuck = ""
 
@@ -88,11 +95,12 @@ class CycleWorker(Worker):
         """Take in what has come, and do one step; False if there is nothing to do."""
         wait([self._driver, *self._peers], 0)
         heard = self._take_in()
-        if self._own.is_ahead:
+        if self._own.is_within:
             heard = self._wait_for_others() or heard
         if self._stuck and not heard:
             return False
         self._is_asking, self._stuck = True, ""
+        began = time.monotonic()
         try:
             sent = self._own.step()
         except (SempreError, CapacityError) as error:
@@ -100,30 +108,42 @@ class CycleWorker(Worker):
             return False
         finally:
             self._is_asking = False
-        if sent is None:
-            return heard
-        for other, message in sent.items():
-            self._others[other].put(frame_of(message, self._own.run.timeline.now))
+            self._patience = PATIENCE_SECONDS + time.monotonic() - began
+        self._send(sent or {})
+        return heard or sent is not None
+
+    def _send(self, sent: Mapping[int, Message]) -> None:
+        """Tell the others what concerns them, and how far this worker is."""
+        done = AT_REST if self._own.rests else self._own.done
+        for other, channel in self._others.items():
+            if other in sent:  # it may have been at rest
+                self._told[other] = min(self._told[other], self._own.done)
+            elif done == self._known[other]:
+                continue
+            channel.put(frame_of(sent.get(other, []), done))
             self._put[other] += 1
-        return True
+            self._known[other] = done
 
     def _take_in(self) -> bool:
         """Hand over what others have sent; whether there was anything."""
         heard = False
         for other, channel in self._others.items():
             while (frame := channel.next()) is not None:
-                self._own.receive(message_of(frame))
+                message = message_of(frame)
                 self._got[other] += 1
-                self._told[other] = int(frame.header["now"])
+                self._told[other] = int(frame.header["done"])
                 self._quiet.discard(other)
                 heard = True
+                if message:
+                    self._own.receive(message)
+                    self._known[other] = -1  # it waits to hear what became of that
         return heard
 
     def _wait_for_others(self) -> bool:
         """Give those who are behind a moment; whoever says nothing in it is not waited for again until it does."""
-        now, heard = self._own.run.timeline.now, False
-        until = time.monotonic() + PATIENCE_SECONDS
-        while behind := {other for other, told in self._told.items() if told < now} - self._quiet:
+        heard = False
+        until = time.monotonic() + self._patience
+        while behind := {other for other, told in self._told.items() if told < self._own.done} - self._quiet:
             left = until - time.monotonic()
             if left <= 0:
                 self._quiet |= behind

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sempre.active.active_engine import ActiveEngine
 from sempre.active.endless_runs import fact_text
 from sempre.analysis.model import NormalRule
@@ -48,6 +50,24 @@ class FactHistory:
         if not self.events:
             lines.append("no cycle added it")
         return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {
+            "fact": self.fact,
+            "present": self.present,
+            "events": [
+                {
+                    "cycle": event.cycle,
+                    "added": event.added,
+                    "causes": [
+                        {"rule": cause.rule, "deletes": cause.deletes, "instances": cause.instances}
+                        for cause in event.causes
+                    ],
+                }
+                for event in self.events
+            ],
+        }
 
 
 def _times(instances: int) -> str:

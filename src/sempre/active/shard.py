@@ -10,6 +10,11 @@ cycle the parity of messages that say so: neither depends on an order, and an un
 is left and no shard has work, every number is what the rules give on the facts of the cycle before, every fact what its
 numbers decide, and every fragment what homes have. By induction over the cycles that is the one run there is.
 
+A cycle has three steps: a shard matches its rules and sends numbers, decides what becomes of its own facts and sends
+which of them come or go, and turns those of its fragments. What others send for the cycle is taken in at the step that
+needs it; what comes after that step is late. So a shard that waits for the others before each step has nothing to
+absorb, and one that does not wait is as right.
+
 A shard works up to a `horizon` of cycles, so that rules without end come to a rest, too. With a horizon that is raised
 by one cycle at a time this is the synchronous variation.
 
@@ -21,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from enum import Enum
 
 import numpy as np
 
@@ -119,6 +125,14 @@ class Outbox:
                 self.parts.setdefault(other, []).append(Part(at, name, what, rows, weights))
 
 
+class CyclePart(Enum):
+    """Where a shard is in a cycle."""
+
+    BETWEEN = 0
+    MATCHED = 1
+    DECIDED = 2
+
+
 class CycleShard:
     """The shard of one worker."""
 
@@ -148,28 +162,49 @@ class CycleShard:
         return OwnCounted(rows.packing, keys[order], part.numbers[order])
 
     def step(self) -> dict[int, Message] | None:
-        """Absorb what has come for past cycles, or else do one cycle; what is to be sent, None if there is no work."""
-        now = self.run.timeline.now
+        """Absorb what has come for past cycles, or else go on with the cycle; what is to be sent, None if there is no
+        work.
+        """
+        run, now = self.run, self.run.timeline.now
+        if run.stage is CyclePart.MATCHED:
+            sent = run.decide(self._of(now + 1).counts)
+            self._of(now + 1).counts = {}
+            return sent
+        if run.stage is CyclePart.DECIDED:
+            run.turn(self._of(now + 1).flips)
+            self._of(now + 1).flips = {}
+            if not self._of(now + 1).counts:
+                del self._inbox[now + 1]
+            return {}
         late = {at: self._inbox[at] for at in sorted(self._inbox) if at <= now}
         if late:
-            sent = self.run.absorbing(late)
+            sent = run.absorbing(late)
             for at in late:
                 del self._inbox[at]
             return sent
-        if now >= self.horizon or (now and not self.run.timeline.last and not self._inbox):
+        if now >= self.horizon or (now and not run.timeline.last and not self._inbox):
             return None
-        if now and not self.run.timeline.last:
-            self.run.wait_until(min(self._inbox) - 1)
-            now = self.run.timeline.now
-        sent = self.run.cycle(self._inbox.get(now + 1, Arrived()))
-        self._inbox.pop(now + 1, None)
-        return sent
+        if now and not run.timeline.last:
+            run.wait_until(min(self._inbox) - 1)
+        return run.match()
+
+    def _of(self, at: int) -> Arrived:
+        return self._inbox.setdefault(at, Arrived())
 
     @property
-    def is_ahead(self) -> bool:
-        """Whether the next step would be a cycle, not the first, and nothing late is left to be absorbed."""
-        now = self.run.timeline.now
-        return 0 < now < self.horizon and bool(self.run.timeline.last) and not any(at <= now for at in self._inbox)
+    def done(self) -> int:
+        """How far this shard is: the number of steps in which it has sent something about cycles from the first on."""
+        return 2 * self.run.timeline.now + (0, 1, 2)[self.run.stage.value]
+
+    @property
+    def is_within(self) -> bool:
+        """Whether a cycle has begun: the next step needs what others send for it."""
+        return self.run.stage is not CyclePart.BETWEEN
+
+    @property
+    def rests(self) -> bool:
+        """Whether there is nothing to do below the horizon."""
+        return self.run.stage is CyclePart.BETWEEN and not self.is_busy
 
     @property
     def is_busy(self) -> bool:
@@ -199,7 +234,10 @@ class ShardRun(Inference):
         self.out = Outbox(sharding, me)
         # At which clocks others have changed numbers of which relations.
         self.told: dict[int, set[str]] = {}
-        self._arrived = Arrived()
+        self.stage = CyclePart.BETWEEN
+        # What this shard has found for the cycle that has begun, then what it has decided.
+        self._own: Signs = {}
+        self._decided: tuple[dict[str, Chain], dict[str, Change], dict[str, list[Rows]]] = {}, {}, {}
         plans = Plans(sharding.program, sealed)
         super().__init__(Matcher(sealed, plans), (sharding.rules[me],), Timeline(chains), NO_LIMIT, lambda cycle: None)
 
@@ -207,39 +245,51 @@ class ShardRun(Inference):
         """Cycles that change nothing here."""
         self.timeline = replace(self.timeline, ends=(max(at, self.timeline.now),))
 
-    def cycle(self, arrived: Arrived) -> dict[int, Message]:
-        """The next cycle."""
-        self.out, self._arrived = Outbox(self.sharding, self.me), arrived
+    def match(self) -> dict[int, Message]:
+        """Begin the next cycle: how the numbers of instances change."""
+        self.out = Outbox(self.sharding, self.me)
         at = self.timeline.now + 1
         counts = self._step(self.phases[0], at == 1)
-        chains, changes = self._apply(at, counts)
-        if changes:
-            self._flips[at] = {name: len(change.plus) + len(change.minus) for name, change in changes.items()}
-        if arrived.counts:
-            self.told.setdefault(at, set()).update(name for name, _ in arrived.counts)
-        self.timeline = replace(self.timeline, chains=chains, ends=(at,), last=changes)
+        found = by_sign(self.backend, self._rules(counts), counts)
+        self._own = {key: self.out.count(at, *key, counted) for key, counted in found.items()}
+        self.stage = CyclePart.MATCHED
         return self.out.parts
 
-    def _apply(self, at: int, counts: Mapping[int, Counted]) -> tuple[dict[str, Chain], dict[str, Change]]:
-        chains = dict(self.timeline.chains)
+    def decide(self, arrived: Mapping[tuple[str, bool], Sequence[Counted]]) -> dict[int, Message]:
+        """Go on with it: which of the facts that are at home here come or go."""
+        self.out = Outbox(self.sharding, self.me)
+        at, chains = self.timeline.now + 1, dict(self.timeline.chains)
+        keys = {**self._own, **arrived}
+        signs = summed(self.backend, {key: [*part_of(key, self._own), *arrived.get(key, ())] for key in keys})
         changes: dict[str, Change] = {}
-        found = by_sign(self.backend, self._rules(counts), counts)
-        own: Signs = {key: self.out.count(at, *key, counted) for key, counted in found.items()}
-        keys = {**own, **self._arrived.counts}
-        signs = summed(self.backend, {k: [*part_of(k, own), *self._arrived.counts.get(k, ())] for k in keys})
-        turns = {name: list(rows) for name, rows in self._arrived.flips.items()}
+        turns: dict[str, list[Rows]] = {}
         for name in {name for name, _ in signs}:
             chains[name], plus, minus = chains[name].advanced(at, signs.get((name, False)), signs.get((name, True)))
             if len(plus) or len(minus):
                 changes[name] = Change(plus, minus)
                 for fragment, rows in self.out.flip(at, name, self.backend.union([plus, minus])):
                     turns.setdefault(fragment, []).append(rows)
-        for name, parts in turns.items():
-            rows = odd(parts)
+        if arrived:
+            self.told.setdefault(at, set()).update(name for name, _ in arrived)
+        self._decided = chains, changes, turns
+        self._own = {}
+        self.stage = CyclePart.DECIDED
+        return self.out.parts
+
+    def turn(self, arrived: Mapping[str, Sequence[Rows]]) -> None:
+        """End the cycle: which facts of fragments come or go."""
+        at = self.timeline.now + 1
+        chains, changes, turns = self._decided
+        for name in {**turns, **arrived}:
+            rows = odd([*turns.get(name, ()), *arrived.get(name, ())])
             if len(rows):
                 chains[name], plus, minus = chains[name].turned(at, rows)
                 changes[name] = Change(plus, minus)
-        return chains, changes
+        if changes:
+            self._flips[at] = {name: len(change.plus) + len(change.minus) for name, change in changes.items()}
+        self.timeline = replace(self.timeline, chains=chains, ends=(at,), last=changes)
+        self._decided = {}, {}, {}
+        self.stage = CyclePart.BETWEEN
 
     def absorbing(self, late: Mapping[int, Arrived]) -> dict[int, Message]:
         """Change past cycles."""

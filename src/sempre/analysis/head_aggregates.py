@@ -49,14 +49,21 @@ def resolve_head_aggregates(draft: Draft) -> Draft:
     for rule in draft.open_rules():
         for head in rule.heads:
             diagnostics += _head_problems(head)
+            if not _fits(head, relations):
+                continue
             for index, term in enumerate(head.atom.args):
                 if isinstance(term, HeadAggregate):
                     first.setdefault(head.atom.relation, ((term.kind, index), head.span))
     for name, (aggregate, span) in first.items():
-        if name in relations:
-            relations[name] = replace(relations[name], aggregate=aggregate)
-            diagnostics += _disagreements(draft, name, aggregate, span)
+        relations[name] = replace(relations[name], aggregate=aggregate)
+        diagnostics += _disagreements(draft, name, aggregate, span)
     return replace(draft, relations=relations).report(diagnostics)
+
+
+def _fits(head: Head, relations: Mapping[str, Relation]) -> bool:
+    """Whether the relation is declared, with as many columns; else that has been reported."""
+    relation = relations.get(head.atom.relation)
+    return relation is not None and len(head.atom.args) == relation.arity
 
 
 def _head_problems(head: Head) -> Iterator[Diagnostic]:
@@ -73,7 +80,7 @@ def _disagreements(draft: Draft, name: str, aggregate: tuple[str, int], span: Sp
     kind, column = aggregate
     for rule in draft.open_rules():
         for head in rule.heads:
-            if head.atom.relation != name or column >= len(head.atom.args) or head.deletes:
+            if head.atom.relation != name or head.deletes or not _fits(head, draft.relations):
                 continue
             term = head.atom.args[column]
             if isinstance(term, HeadAggregate) and term.kind == kind:

@@ -209,16 +209,14 @@ class _Inference:
             self.diagnostics.append(wrong_fields(branch, type_name, fields))
             return
         for arg, (field, inner) in zip(branch.args, fields, strict=True):
-            if inner in self.types.types:
-                self.require_type(arg, inner, f"field `{field}` of `${branch.name}`")
+            self.require_type(arg, inner, f"field `{field}` of `${branch.name}`")
 
     def user_call(self, call: UserCall) -> None:
         """Read `@name(args)`, whose types are declared."""
         declared = self.types.functors[call.name]
         for arg, parameter in zip(call.args, declared.parameters, strict=True):
             self.term(arg)
-            if parameter.type_name in self.types.types:
-                self.require_type(arg, parameter.type_name, f"`@{call.name}`")
+            self.require_type(arg, parameter.type_name, f"`@{call.name}`")
         if declared.result in self.types.types:
             self.says(call, self.types.types[declared.result].kind)
 
@@ -237,8 +235,7 @@ class _Inference:
 
     def cast(self, cast: Cast, inner: Term, type_name: str) -> None:
         self.term(inner)
-        if type_name in self.types.types:
-            self.require_type(cast, type_name, f"`as(..., {type_name})`")
+        self.require_type(cast, type_name, f"`as(..., {type_name})`")
         hint = "`as` does not convert; use `itou`, `itof`, `to_string` and the like."
         self.same(cast, inner, "`as` keeps the kind of its value", hint)
 
@@ -261,8 +258,7 @@ class _Inference:
         assert aggregate.term is not None
         self.term(aggregate.term)
         for parameter in declared.parameters:
-            if parameter.type_name in self.types.types:
-                self.require_type(aggregate.term, parameter.type_name, f"`{aggregate.kind}`")
+            self.require_type(aggregate.term, parameter.type_name, f"`{aggregate.kind}`")
         if declared.result in self.types.types:
             self.says(aggregate, self.types.types[declared.result].kind)
 
@@ -273,7 +269,9 @@ class _Inference:
         self.classes.narrow(key_of(term), Sort(frozenset(kinds), None, term.span, ""))
 
     def require_type(self, term: Term, type_name: str, what: str) -> None:
-        type_ = self.types.types[type_name]
+        type_ = self.types.types.get(type_name)
+        if type_ is None:  # which has been reported
+            return
         self.require(term, Sort(frozenset({type_.kind}), self.types.record_root(type_name)), what)
 
     def require(self, term: Term, sort: Sort, what: str) -> bool:
@@ -363,8 +361,7 @@ class _Inference:
             self.diagnostics.append(Diagnostic("E305", message, term.span, hint=hint))
             return
         for arg, (field, type_name) in zip(term.args, fields, strict=True):
-            if type_name in self.types.types:
-                self.require_type(arg, type_name, f"field `{field}` of `{name}`")
+            self.require_type(arg, type_name, f"field `{field}` of `{name}`")
 
     def literals(self) -> None:
         """Report numbers that do not fit their kind."""

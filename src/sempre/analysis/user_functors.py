@@ -17,17 +17,33 @@ from sempre.lang.walk import descend
 def check_functors(draft: Draft) -> Draft:
     """Pass: declarations of functors and aggregates, and the uses of each; rules with wrong uses are faulty."""
     known: dict[str, FunctorDecl] = {}
+    misdeclared: set[str] = set()
     problems: list[Diagnostic] = []
     for item in draft.program.items:
         if isinstance(item, FunctorDecl):
-            problems += _declaration_problems(item, known, draft)
+            wrong = list(_declaration_problems(item, known, draft))
+            problems += wrong
+            typed = all(name in draft.types.types for name in _types(item))
+            misdeclared |= {item.name} if wrong or not typed else set()
             known.setdefault(item.name, item)
     faulty: set[int] = set()
     for number, rule in draft.open:
-        wrong = [found for node in descend(rule) for found in _use_problems(node, known)]
+        nodes = list(descend(rule))
+        wrong = [found for node in nodes for found in _use_problems(node, known)]
         problems += wrong
-        faulty |= {number} if wrong else set()
+        faulty |= {number} if wrong or any(_name(node) in misdeclared for node in nodes) else set()
     return replace(draft, faulty=draft.faulty | faulty).report(problems)
+
+
+def _types(item: FunctorDecl) -> tuple[str, ...]:
+    return (*(parameter.type_name for parameter in item.parameters), item.result)
+
+
+def _name(node: object) -> str:
+    """The functor or aggregate in Python that a node uses; empty when it uses none."""
+    if isinstance(node, UserCall):
+        return node.name
+    return node.kind[1:] if isinstance(node, Aggregate) and node.kind.startswith("@") else ""
 
 
 def _declaration_problems(item: FunctorDecl, known: Mapping[str, FunctorDecl], draft: Draft) -> Iterator[Diagnostic]:
@@ -43,7 +59,7 @@ def _declaration_problems(item: FunctorDecl, known: Mapping[str, FunctorDecl], d
     if item.stateful:
         hint = "Remove `stateful`: its value must depend on its arguments alone, or it cannot be kept up to date."
         yield Diagnostic("E125", f"functor `@{item.name}` is declared stateful", item.span, hint=hint)
-    for name in (*(parameter.type_name for parameter in item.parameters), item.result):
+    for name in _types(item):
         type_ = draft.types.types.get(name)
         if type_ is None and name not in draft.types.broken:
             yield unknown_type(name, item.span, draft.types.types)

@@ -15,9 +15,10 @@
 [{'x': 'a', 'y': 'c'}, {'x': 'b', 'y': 'c'}]
 """
 
+from typing import TYPE_CHECKING, Any
+
 from sempre.api.changes import ChangeSet, CycleChanges, Report
 from sempre.api.database import Database
-from sempre.api.network import Network
 from sempre.api.options import peak_rss
 from sempre.api.program import Program
 from sempre.api.transaction import Transaction
@@ -25,6 +26,9 @@ from sempre.api.views import Past, View
 from sempre.ingest import by_name, by_position
 from sempre.modules.protocol import ModuleFacts, ModuleState, RuleModule, Trusted
 from sempre.python_functions import aggregate, functor
+
+if TYPE_CHECKING:
+    from sempre.api.network import Network
 
 __all__ = [
     "ChangeSet",
@@ -46,3 +50,13 @@ __all__ = [
     "functor",
     "peak_rss",
 ]
+
+
+if not TYPE_CHECKING:  # networks of processes take a while to load, and few want them
+
+    def __getattr__(name: str) -> Any:
+        if name == "Network":
+            from sempre.api.network import Network
+
+            return Network
+        raise AttributeError(f"module 'sempre.api' has no attribute '{name}'")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sempre.active.active_engine import ActiveEngine
-from sempre.active.inference import Cycle
 from sempre.api.intake import unknown
 from sempre.api.options import peak_rss
 from sempre.api.program import Program
 from sempre.api.relation_frames import RelationFrames
 from sempre.data import dataclass
 from sempre.diagnostics import StateError
-from sempre.engine import Engine, EpochResult, Snapshot
+from sempre.engine import Engine, EpochResult, Snapshot, StratumReport
 from sempre.maintain.strategy import Change, difference
 from sempre.plan.backend import CLUSTER, WORKERS, Rows
 from sempre.results import Decoder, RelationShape
@@ -27,8 +25,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from sempre.active.active_engine import ActiveEngine
+    from sempre.active.inference import Cycle
     from sempre.workers.workers_backend import WorkersBackend
 
+logger = logging.getLogger("sempre.epochs")
+LOGGED = ("seconds", "strategy", "placement", "rounds", "instances", "jobs", "peak_rss", "why")
 SIDES = ("plus", "minus")
 FindChange = Callable[[str], Change | None]
 
@@ -59,6 +61,32 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         lists = {name: list(getattr(self, name)) for name in ("strata", "by_position", "workers")}
         return {**asdict(self), **lists}
+
+    def log(self, epoch: int) -> None:
+        """A line of the logger `sempre.epochs`, whose record has the figures as fields."""
+        if not logger.isEnabledFor(logging.INFO):
+            return
+        added, removed = sum(self.added.values()), sum(self.removed.values())
+        fields = {name: getattr(self, name) for name in LOGGED} | {"epoch": epoch, "added": added, "removed": removed}
+        facts = f"+{added:,} -{removed:,} facts in {self.seconds:.3f} s"
+        logger.info("epoch %d: %s on %s (%s)", epoch, facts, self.placement, self.why, extra=fields)
+
+    def to_html(self, title: str = "epoch") -> str:
+        """A page of how the epoch went; with rules and rounds if the database was made with `profile=True`."""
+        from sempre.explain.profile_page import profile_page
+
+        return profile_page(title, [self.to_json()])
+
+    def _repr_html_(self) -> str:
+        from sempre.api.notebooks import page_html
+
+        return page_html(self.to_html(), 3 * len(self.strata))
+
+
+def _stratum(report: StratumReport) -> dict[str, Any]:
+    """How a stratum was brought up to date; what was not measured is left out."""
+    told = asdict(report)
+    return told if report.profile is not None else {name: value for name, value in told.items() if name != "profile"}
 
 
 def skew_of(rows: Sequence[int]) -> float:
@@ -131,13 +159,13 @@ class ChangeSet:
             raise StateError("these changes belong to no database")
         return self._frame(self, relation, hold)
 
-    def merge_into(self, table: str | Path, relation: str, *, keys: Sequence[str] | None = None) -> None:
-        """Merge the changes of a relation into a table of Delta Lake, in one commit.
+    def merge_into(self, table: Any, relation: str, *, keys: Sequence[str] | None = None) -> None:
+        """Merge the changes of a relation into a table of Delta Lake or Iceberg, in one commit.
 
         Parameters
         ----------
         table
-            Its path or URL.
+            The path or URL of a table of Delta Lake, or an open table of `deltalake` or of `pyiceberg`.
         relation
             Whose changes; the columns of the table that have the names of its columns are written.
         keys
@@ -158,6 +186,12 @@ class ChangeSet:
 
     def __bool__(self) -> bool:
         return any(self.report.added.values()) or any(self.report.removed.values())
+
+    def _repr_html_(self) -> str:
+        from sempre.api.notebooks import changes_html
+
+        report = self.report
+        return changes_html(report.added, report.removed, report.seconds, report.why)
 
     def __repr__(self) -> str:
         parts = []
@@ -246,7 +280,7 @@ class ChangeSets:
             {name: len(change.minus) for name, change in changed.items()},
             peak_rss(),
             result.why,
-            tuple(asdict(stratum) for stratum in result.strata),
+            tuple(_stratum(stratum) for stratum in result.strata),
             result.ignored_insertions,
             result.ignored_deletions,
             by_position,

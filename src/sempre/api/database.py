@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,20 +12,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sempre.active.active_engine import ActiveEngine
 from sempre.api.branches import Whatif, branch_off
 from sempre.api.changes import ChangeSet, CycleChanges
 from sempre.api.epochs import Epochs
+from sempre.api.notebooks import notebook_progress
 from sempre.api.options import Options, check_amounts, check_options, check_store, check_switch
 from sempre.api.program import Program
 from sempre.api.questions import ask, question, release, standing_questions
 from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View, find
 from sempre.diagnostics import StateError
-from sempre.engine import EpochResult, Progress
+from sempre.engine import Engine, EpochResult, Progress
 from sempre.lang.parser import parse_atom
 from sempre.limits import DEFAULTS, Limits
 from sempre.modules.choice import Wanted
+from sempre.plan.backend import DRIVER
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
     from sempre.active.history import FactHistory
     from sempre.api.explanations import Proof, WhyNot
+    from sempre.api.intake import Encoded
+    from sempre.api.keyed import KeyedRows
     from sempre.spark.batches import Batch
     from sempre.spark.streams import BatchReport, Maintenance
     from sempre.verify import Verification
@@ -57,7 +60,8 @@ class Database(Epochs):
     switch
         For strategy `elastic`: the share of a run from scratch after which an update is given up for one, or `never`.
     progress
-        Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`.
+        Called during long epochs with an object that has `stratum`, `strata`, `round`, `facts` and `seconds`. In
+        notebooks that is shown below the cell, unless something else is given.
     store
         A directory in which every epoch is kept; made when it is not there. The database goes on where the store is.
     epoch
@@ -70,6 +74,8 @@ class Database(Epochs):
         Thresholds that decide how work is done, never what comes out, for tests: see `sempre.limits`.
     check_modules
         Hold every answer of a module against what it must be. It costs a run from scratch per epoch: for tests.
+    profile
+        Measure rules and rounds as well, for `changes.report.to_html()`.
     """
 
     def __init__(
@@ -93,6 +99,7 @@ class Database(Epochs):
         demand: Iterable[str] = (),
         limits: Limits = DEFAULTS,
         check_modules: bool = False,
+        profile: bool = False,
     ) -> None:
         check_options(strategy, place, semantics)
         check_amounts(threads, workers, memory, place)
@@ -100,9 +107,10 @@ class Database(Epochs):
         check_store(store, epoch, migrate)
         program = program if isinstance(program, Program) else Program(program, semantics=semantics)
         options = Options(
-            strategy, modules, place, threads, memory, cycles, progress, limits, switch, check_modules, workers
+            strategy, modules, place, threads, memory, cycles, progress, limits, switch, check_modules, workers, profile
         )
         program = program.under(semantics)
+        options = options if progress is not None else replace(options, progress=notebook_progress())
         super().__init__(program.on_demand(demand) if demand else program, spark, options)
         self._streams: list[Maintenance] = []
         if store is not None:
@@ -164,7 +172,7 @@ class Database(Epochs):
         if cycle is None:
             return
         self._active()
-        assert isinstance(self._engine, ActiveEngine)
+        assert not isinstance(self._engine, Engine)
         most = self._engine.limit
         if isinstance(cycle, bool) or not isinstance(cycle, int) or not 0 <= cycle <= most:
             hint = f"Use a whole number from 0, the input, to {most:,}, the most that `cycles` allows."
@@ -270,7 +278,7 @@ class Database(Epochs):
         """The relations as they were after a cycle of the last epoch's run; cycle 0 is the input."""
         self._active()
         self._materialized()
-        assert isinstance(self._engine, ActiveEngine)
+        assert not isinstance(self._engine, Engine)
         timeline = self._engine.timeline
         if not 0 <= cycle <= timeline.cycles:
             raise StateError(f"there is no cycle {cycle}", hint=f"The run has the cycles 0 to {timeline.cycles}.")
@@ -296,7 +304,7 @@ class Database(Epochs):
         """
         from sempre.api.explanations import why, why_not
 
-        if isinstance(self._engine, ActiveEngine):
+        if not isinstance(self._engine, Engine):
             return self._history(fact)
         if absent:
             return why_not(self, fact, depth=depth or 1)
@@ -324,7 +332,7 @@ class Database(Epochs):
         if atom.relation not in self.program.relations:
             raise self._unknown(atom.relation)
         self._materialized()
-        assert isinstance(self._engine, ActiveEngine)
+        assert not isinstance(self._engine, Engine)
         relation = self.program.relations[atom.relation]
         columns = constant_row(atom, relation, self._encode_constants)
         return history(self._engine, relation.name, self._backend.rows(relation.name, columns, 1))
@@ -385,13 +393,13 @@ class Database(Epochs):
         publish_from_store(self, None if folder is None else str(folder))
 
     def metrics(self) -> str:
-        """Figures of the last epoch, in the text format of Prometheus."""
-        from sempre.storage.metrics import prometheus
+        """Figures of the last epoch of a store, as OpenMetrics text."""
+        from sempre.storage.metrics import openmetrics
 
         self._materialized()
         if self._keeper is None or self._keeper.manifest is None:
             raise StateError("only a database with a store has metrics", hint="Use `Database(program, store=...)`.")
-        return prometheus(self._keeper.manifest, len(self._keeper.store.epochs()))
+        return openmetrics(self._keeper.store, self._keeper.manifest)
 
     def at_epoch(self, epoch: int) -> Database:
         """The database as it was after an earlier epoch, to be read only. Close it when it is no longer needed."""
@@ -490,6 +498,10 @@ class Database(Epochs):
         trust_checkpoint: bool = False,
         feed: str | Path | None = None,
         on_changes: Callable[[ChangeSet], None] | None = None,
+        keys: Mapping[str, Sequence[str]] | None = None,
+        nulls: str | float | Mapping[str, Any] | None = None,
+        decimals: str | Mapping[str, Any] | None = None,
+        rejects: str | Path | None = None,
     ) -> Maintenance:
         """Keep the database current with a stream of changes; every micro-batch is an epoch, applied once.
 
@@ -516,6 +528,13 @@ class Database(Epochs):
             A folder for the changes: `FEED/EPOCH/RELATION.parquet`, complete before the epoch can be seen.
         on_changes
             Called with the changes of every epoch, before it can be seen; if it raises, the epoch has not happened.
+        keys
+            For a relation, the columns that tell its facts apart: a row takes the place of the facts with its key, and
+            a deletion needs no more than the key. Operations may be `u`, `update` and `upsert`, too.
+        nulls, decimals
+            As in `.input`: `"drop"`, a value, or values by column; scales by column, or `"float"`.
+        rejects
+            A folder for rows that cannot be taken, with the reason; without it, such a row ends the stream.
         """
         from sempre.spark.streams import Columns, Maintenance, StreamOptions, Target
 
@@ -525,7 +544,8 @@ class Database(Epochs):
         columns = Columns(relation, relation_column, operation, order)
         folder = None if checkpoint is None else str(checkpoint)
         options = StreamOptions(
-            columns, folder, name, trigger, keep_batches, trust_checkpoint, feed, on_changes
+            columns, folder, name, trigger, keep_batches, trust_checkpoint, feed, on_changes,
+            rejects, keys, nulls, decimals,
         )  # fmt: skip
         target = Target(self.program.checked, self._last_batch, self._take_batch, self._staying)
         self._streams.append(Maintenance(target, stream, options))
@@ -545,10 +565,28 @@ class Database(Epochs):
 
         started = time.perf_counter()
         with self._turn(), self._numbered():
-            insert, delete = self._intake.batch(rows)
-            report = self._epoch(lambda: self._rows(insert, delete), batch, publish).report
+            insert, delete, keyed = self._intake.batch(rows)
+
+            def coming() -> tuple[dict[str, Any], dict[str, Any]]:
+                self._intake.fit(insert)
+                for name, each in keyed.items():  # what they replace is known when nothing else can change it
+                    delete.codes[name] = self._replaced(name, each)
+                return self._rows(insert, delete)
+
+            report = self._epoch(coming, batch, publish).report
             epoch = self._engine.snapshot.epoch
-        return BatchReport(batch[1], epoch, rows.rows, time.perf_counter() - started, report.added, report.removed)
+        seconds, rejected = time.perf_counter() - started, 0 if rows.rejected is None else rows.rejected.num_rows
+        return BatchReport(batch[1], epoch, rows.rows, seconds, report.added, report.removed, rejected)
+
+    def _replaced(self, name: str, rows: KeyedRows) -> Encoded:
+        """The facts whose place rows with keys take."""
+        from sempre.api.keyed import facts_that_go
+
+        engine = self._stratified("maintain()")
+        there = engine.snapshot.explicit[name].rows()
+        if there.place != DRIVER:
+            there = engine.places.bring_rows(name, there, DRIVER)
+        return facts_that_go(self._backend, name, there.columns(), rows)
 
     # --------------------------------------------------------------------------------------------------- end
 

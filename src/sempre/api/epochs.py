@@ -9,8 +9,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sempre.active.active_engine import CYCLE_LIMIT, ActiveEngine
-from sempre.active.background import Session
 from sempre.analysis.model import Relation
 from sempre.api.changes import ChangeSet, ChangeSets
 from sempre.api.intake import Encoded, IncomingRows, Intake, unknown
@@ -37,6 +35,7 @@ from sempre.ingest import encode_rows, encode_value
 from sempre.kernel.values import Values
 from sempre.modules.find import modularize
 from sempre.plan.backend import sealed, sealed_for_cycles
+from sempre.plan.meter import Meter
 from sempre.results import Decoder
 from sempre.sizes import parse_size
 
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from sempre.active.active_engine import ActiveEngine
+    from sempre.active.background import Session
     from sempre.spark.border import Border
     from sempre.spark.cluster.spark_backend import SparkBackend
     from sempre.spark.residency import Residency
@@ -76,6 +77,9 @@ class Epochs:
         self._cluster: SparkBackend | None = None
         self._workers: WorkersBackend | None = None
         if is_active:
+            from sempre.active.active_engine import CYCLE_LIMIT, ActiveEngine
+            from sempre.active.background import Session
+
             check_active(options, spark)
             limit = CYCLE_LIMIT if options.cycles is None else options.cycles
             self._engine = ActiveEngine(
@@ -105,6 +109,10 @@ class Epochs:
                 branch=(lambda: sealed(self._backend.branch())) if is_alone else None,
                 switch=check_switch(options.strategy, options.switch),
             )
+            if self._cluster is not None:
+                self._engine.announce = self._cluster.announce
+            if options.profile:
+                self._engine.meter = self._backend.meter = Meter()
         self._frames = RelationFrames(program.checked, spark, self._cluster)
         engine = self._engine if isinstance(self._engine, Engine) else None
         self._intake = Intake(program, self._backend, self._frames.border, self._cluster, engine)
@@ -214,7 +222,7 @@ class Epochs:
 
     def _rows(self, insert: IncomingRows, delete: IncomingRows) -> tuple[dict[str, Any], dict[str, Any]]:
         self._intake.fit(insert)
-        if isinstance(self._engine, ActiveEngine) and not self._is_running and self._engine.is_empty:
+        if not isinstance(self._engine, Engine) and not self._is_running and self._engine.is_empty:
             self._engine.reset()
         return self._intake.rows(insert), self._intake.rows(delete)
 
@@ -247,6 +255,8 @@ class Epochs:
                     self._revive()
         finally:
             self._evaluating = was_evaluating
+            if (clear := getattr(self._options.progress, "clear", None)) is not None:  # whoever shows something
+                clear()
 
     def _attempt(
         self,
@@ -270,16 +280,17 @@ class Epochs:
                 publish(after.epoch, made[0])
 
         try:
-            if isinstance(engine, ActiveEngine):
-                engine.apply(plus, minus, batch, before_commit, cycle)
-            else:
+            if isinstance(engine, Engine):
                 engine.apply(plus, minus, batch, before_commit)
+            else:
+                engine.apply(plus, minus, batch, before_commit, cycle)
         except BaseException:
             if made and engine.snapshot is before:
                 made[0].withdraw()
             raise
         finally:
             self._publishing = False
+        made[0].report.log(engine.snapshot.epoch)
         return made[0]
 
     def _has_lost_workers(self) -> bool:

@@ -68,6 +68,11 @@ class Proof:
         """A page that holds all it needs."""
         return document_page(self.to_json(), str(self))
 
+    def _repr_html_(self) -> str:
+        from sempre.api.notebooks import page_html
+
+        return page_html(self.to_html(), str(self).count("\n"))
+
     def check(self) -> list[str]:
         """What a checker that knows nothing of the engine finds wrong: nothing."""
         document = json.loads(json.dumps(self.to_json()))
@@ -100,6 +105,11 @@ class WhyNot:
     def to_html(self) -> str:
         """A page that holds all it needs."""
         return document_page(self.to_json(), str(self))
+
+    def _repr_html_(self) -> str:
+        from sempre.api.notebooks import page_html
+
+        return page_html(self.to_html(), str(self).count("\n"))
 
     def to_dot(self) -> str:
         """A graph for Graphviz."""
@@ -153,6 +163,7 @@ def evidence(database: Database, snapshot: Snapshot) -> EvidenceState:
         lambda name: in_driver(database._backend, name, database._version(name, snapshot)),
         lambda name: in_driver(database._backend, name, snapshot.explicit[name]),
         database._values_to_ask(),
+        database._engine.program,
     )
 
 
@@ -164,6 +175,7 @@ def evidence_of(program: CheckedProgram, engine: Engine, backend: LocalBackend, 
         lambda name: in_driver(backend, name, engine.version(name, snapshot)),
         lambda name: in_driver(backend, name, snapshot.explicit[name]),
         backend.values,
+        engine.program,
     )
 
 

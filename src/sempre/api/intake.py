@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from sempre.analysis.model import Relation
+from sempre.api.keyed import KeyedRows, last_with_keys
 from sempre.api.program import Program
 from sempre.backends.local import LocalBackend
 from sempre.data import dataclass
@@ -100,18 +101,28 @@ class Intake:
                 relation, parts.in_driver, values, self.program.checked.types, noted, coded
             )
 
-    def batch(self, batch: Batch) -> tuple[IncomingRows, IncomingRows]:
-        """What a batch of a stream inserts, and what it deletes: of each fact its last operation."""
+    def batch(self, batch: Batch) -> tuple[IncomingRows, IncomingRows, dict[str, KeyedRows]]:
+        """What a batch of a stream inserts, and what it deletes: of each fact its last operation.
+
+        Of relations with keys, the last row of each key, which is inserted; what it replaces is found later.
+        """
         from sempre.spark.operations import last_operations
 
         insert, delete = IncomingRows(on_cluster=dict(batch.plus)), IncomingRows(on_cluster=dict(batch.minus))
+        keyed: dict[str, KeyedRows] = {}
         for name, given in batch.here.items():
             columns, _ = self.encode(name, given.table, set())
+            if given.key:
+                names = self.relation(name).columns
+                keyed[name] = last_with_keys(name, given, columns, tuple(names.index(each) for each in given.key))
+                if keyed[name].size:
+                    insert.codes[name] = (keyed[name].columns, keyed[name].size)
+                continue
             lasts = last_operations(columns, given.inserts, given.ranks)
             for rows, side in zip(lasts, (insert, delete), strict=True):
                 if rows.size:
                     side.codes[name] = ([column[rows] for column in columns], rows.size)
-        return insert, delete
+        return insert, delete, keyed
 
     def encode(self, name: str, rows: Any, by_position: set[str]) -> Encoded:
         """Rows as codes, wherever they are; notes the relation if columns with other names were taken `by_position`."""

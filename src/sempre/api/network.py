@@ -22,7 +22,7 @@ from sempre.network.coordinator import Carrier, Coordinator
 from sempre.network.node import Address, Fact
 from sempre.network.node_tables import Row
 from sempre.network.placement import PLACEMENTS, placed
-from sempre.network.plain import rows_from, value_of
+from sempre.network.plain import held, rows_from, shown, value_of
 from sempre.network.psn import MOST_DERIVATIONS
 from sempre.network.report import BurstReport
 from sempre.network.simulate import DEFAULT_LIMIT, Burst
@@ -259,7 +259,17 @@ class Network:
     def nodes(self) -> list[Address]:
         """The addresses of all nodes that have been told anything."""
         with self._turn:
-            return sorted((value_of(each) for part in self._ready().ask("nodes") for each in part), key=repr)
+            return sorted(
+                (self._seen(value_of(each)) for part in self._ready().ask("nodes") for each in part), key=repr
+            )
+
+    def _seen(self, address: Address) -> Address:
+        """An address as users see it; that of an algebraic type begins with a number, unless it is another record."""
+        checked = self.program.checked
+        located = [(each.types, each.location) for each in checked.relations.values()]
+        places = [types[at] for types, at in located if at is not None]
+        kinds = {type_.name: type_ for type_ in places if type_.kind is Kind.RECORD}
+        return shown(address, next(iter(kinds.values())), checked.types) if len(kinds) == 1 else address
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -393,7 +403,9 @@ class NodeRelation:
 
     def at(self, address: Address) -> list[tuple[Any, ...]]:
         """The rows at one node."""
-        return list(self._shown(self._network._rows(self.relation, address)))
+        types, place = self._network.program.checked.types, self.relation.location
+        assert place is not None  # every relation of a network has one
+        return list(self._shown(self._network._rows(self.relation, held(address, self.relation.types[place], types))))
 
     def __len__(self) -> int:
         return len(self._network._rows(self.relation))

@@ -47,6 +47,7 @@ class Options:
     switch: float | str | None = None
     check_modules: bool = False
     workers: int | None = None
+    profile: bool = False
 
     def to_open(self) -> dict[str, Any]:
         """Those that another state of the same database is opened with."""

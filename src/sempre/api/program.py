@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def check_text(text: object) -> None:
+    """Raise where something else was handed over as a program, such as the path of its file."""
+    if not isinstance(text, str):
+        hint = "A file is read by `sempre.Program.from_file(path)`."
+        raise ProgramError(f"a program is a text, and this is {type(text).__name__}", hint=hint)
+
+
 class Program:
     """A parsed and checked program.
 
@@ -53,10 +60,7 @@ class Program:
         legacy: bool = False,
         root: str | Path | None = None,
     ) -> None:
-        given: object = text
-        if not isinstance(given, str):
-            hint = "A file is read by `sempre.Program.from_file(path)`."
-            raise ProgramError(f"a program is a text, and this is {type(given).__name__}", hint=hint)
+        check_text(text)
         if legacy:
             text = f'{text}\n.pragma "legacy"\n'
         folders = tuple(map(str, (include,) if isinstance(include, str | Path) else include))

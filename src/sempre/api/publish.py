@@ -7,9 +7,9 @@ and publishing after a crash does what was left.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from sempre.analysis.model import CheckedProgram, Kind, Relation
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic, ProgramError, StateError
 from sempre.files.changes_table import changes_table
-from sempre.files.directive_options import LAKE, Endpoint, check_directives, output_endpoint
+from sempre.files.directive_options import SPARK_ONLY, Endpoint, check_directives, output_endpoint
 from sempre.files.targets import TableTarget, publishable, target_of
 from sempre.files.write import Changes, WrittenFiles, write_outputs
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from sempre.api.network import Network
     from sempre.storage.followed import Followed
     from sempre.storage.keeper import Keeper
+
+logger = logging.getLogger("sempre.publish")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ def publish_from_store(database: Database, folder: str | None, last: ChangeSet |
     written = publish(database, place, _publisher(keeper, followed), last)
     if keeper is not None:
         keeper.store.note_published(database.epoch, place)
+        where = {"store": keeper.store.name, "epoch": database.epoch, "folder": place}
+        logger.info("published epoch %d to %s", database.epoch, place, extra=where)
     return written
 
 
@@ -77,7 +81,7 @@ def publish(database: Database, folder: str, publisher: str, last: ChangeSet | N
         lambda name: database[name]._stream(),
         folder,
         count=lambda name: len(database[name]),
-        elsewhere=lambda endpoint: endpoint.io in LAKE or (takes is not None and takes(endpoint)),
+        elsewhere=lambda endpoint: endpoint.keeps_epoch or endpoint.changes or (takes is not None and takes(endpoint)),
     )
     publish_tables(checked, database, folder, publisher, last)
     return written
@@ -91,17 +95,27 @@ def publish_tables(
     last: ChangeSet | None = None,
 ) -> None:
     """Bring the outputs that are tables with versions to the present epoch; without a publisher they are replaced."""
-    for relation, endpoint in _tables(checked):
-        target = target_of(endpoint, Path(folder))
+    for relation, endpoint in _tables(checked, is_stored=bool(publisher)):
+        target = _target(database, relation, endpoint, folder)
         _publish_table(database, relation, endpoint, target, publisher or uuid.uuid4().hex, last)
 
 
-def _tables(checked: CheckedProgram) -> Iterator[tuple[Relation, Endpoint]]:
+def _tables(checked: CheckedProgram, *, is_stored: bool) -> Iterator[tuple[Relation, Endpoint]]:
+    """The outputs that are tables; a run without a store has Spark append the changes of its epochs."""
     for relation in checked.relations.values():
         for directive in relation.outputs:
             endpoint = output_endpoint(relation, directive)
-            if endpoint.io in LAKE:
+            if is_stored if endpoint.changes else endpoint.keeps_epoch:
                 yield relation, endpoint
+
+
+def _target(database: Database | Network, relation: Relation, endpoint: Endpoint, folder: str) -> TableTarget:
+    if endpoint.io not in SPARK_ONLY:
+        return target_of(endpoint, folder)
+    from sempre.spark.targets import spark_target
+
+    assert database._spark is not None, "checked by the directives"
+    return spark_target(database._spark, relation, database.program.checked.types, endpoint)
 
 
 def _publish_table(

@@ -11,6 +11,7 @@ The versions are committed with the epoch: a run that was cut short reads neithe
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -21,14 +22,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Relation
+from sempre.api.keyed import KeyedRows, facts_that_go
 from sempre.api.stores import keeper_of
 from sempre.backends.local import LocalBackend
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic, Findings, ProgramError, SempreError
 from sempre.engine import Snapshot
-from sempre.files.directive_options import check_directives
+from sempre.files.directive_options import check_directives, input_endpoint
 from sempre.files.locations import is_url
-from sempre.files.sources.reading import is_followable, sources_of, whole
+from sempre.files.sources.reading import SparkSources, is_followable, sources_of, whole
 from sempre.files.sources.source import FactSource, RowChanges
 from sempre.kernel.tally import Counted, Tally
 from sempre.plan.backend import DRIVER, Rows, Version, sealed
@@ -38,11 +40,14 @@ from sempre.storage.pieces import sorted_block
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from sempre.api.changes import ChangeSet
     from sempre.api.database import Database
     from sempre.api.intake import Encoded
     from sempre.storage.keeper import Keeper
+
+logger = logging.getLogger("sempre.refresh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +74,30 @@ class Coming:
 
 
 def beginning(
-    checked: CheckedProgram, folder: str, outputs: str, versions: Mapping[str, tuple[Mapping[str, Any], ...]]
+    checked: CheckedProgram,
+    folder: str,
+    outputs: str,
+    versions: Mapping[str, tuple[Mapping[str, Any], ...]],
+    spark: SparkSession | None = None,
 ) -> Followed:
     """What a store knows of its sources when their first facts are read; versions that were not seen are not known."""
     relations = {}
     for relation in checked.relations.values():
-        if relation.inputs and is_followable(relation) and not is_url(folder):
-            places = tuple(source.place for source in sources_of(checked, relation, Path(folder)))
+        if relation.inputs and is_followable(relation, spark=spark is not None) and not is_url(folder):
+            sources = sources_of(checked, relation, Path(folder), _spark_sources(spark))
+            places = tuple(source.place for source in sources)
             relations[relation.name] = FollowedRelation(places, versions.get(relation.name, (None,) * len(places)))
     shown = folder if is_url(folder) else str(Path(folder).absolute())
     return Followed(shown, outputs, uuid.uuid4().hex, relations)
+
+
+def _spark_sources(spark: SparkSession | None) -> SparkSources:
+    """How sources are made that Spark reads."""
+    if spark is None:
+        return None
+    from sempre.spark.table_reader import spark_source
+
+    return partial(spark_source, spark)
 
 
 def first_epoch(database: Database, tables: Mapping[str, Any], followed: Followed) -> ChangeSet:
@@ -133,6 +152,8 @@ def refresh(
         keeper.begin(engine.snapshot)  # raises
     with database._turn(), database._numbered():
         coming = _coming(database, keeper, (folder, outputs), overwrite)
+        for name, how in coming.read.items():
+            logger.info("%s: %s", name, how, extra={"store": keeper.store.name, "relation": name, "read": how})
         if coming.followed == keeper.followed and not (coming.insert or coming.delete):
             return Refreshed(None, coming.read)
 
@@ -174,7 +195,8 @@ def _coming(database: Database, keeper: Keeper, given: tuple[str | None, str | N
 def _one(database: Database, keeper: Keeper, coming: Coming, relation: Relation, overwrite: bool) -> FollowedRelation:
     """What the sources of one relation have that the state has not, noted in `coming`."""
     name = relation.name
-    sources = sources_of(database.program.checked, relation, Path(coming.followed.folder))
+    folder, make = Path(coming.followed.folder), _spark_sources(database._spark)
+    sources = sources_of(database.program.checked, relation, folder, make)
     places = tuple(source.place for source in sources)
     known = coming.followed.relations.get(name)
     if not overwrite:
@@ -187,7 +209,14 @@ def _one(database: Database, keeper: Keeper, coming: Coming, relation: Relation,
         return known
     changes = None if overwrite else _changes(sources, known, versions)
     if changes is not None and relation.arity:
-        _follow_changes(database, keeper, coming, relation, changes)
+        endpoints = [input_endpoint(relation, each) for each in relation.inputs]
+        key = next((each.key for each in endpoints if each.key), ())
+        if key and len(endpoints) > 1:
+            hint = "Give each source a relation of its own, and a rule that takes it in."
+            raise DataError(Diagnostic("E661", f"relation `{name}` has a source with a key, and others", hint=hint))
+        _follow_changes(database, keeper, coming, relation, changes, key)
+        if any(each.follow for each in endpoints):
+            coming.read[name] += "; rows that are deleted there are not seen"
     else:
         found = whole(relation, sources, versions)
         versions = found.versions
@@ -226,12 +255,22 @@ def _changes(sources: list[FactSource], known: FollowedRelation, versions: tuple
 
 
 def _follow_changes(
-    database: Database, keeper: Keeper, coming: Coming, relation: Relation, changes: RowChanges
+    database: Database,
+    keeper: Keeper,
+    coming: Coming,
+    relation: Relation,
+    changes: RowChanges,
+    key: tuple[str, ...] = (),
 ) -> None:
-    """Facts come with the first row that stands for them, and go with the last."""
+    """Facts come with the first row that stands for them, and go with the last.
+
+    With a `key`, a row takes the place of the fact with the same one, and is there once.
+    """
     name, backend = relation.name, database._backend
     coming.read[name] = f"{changes.plus.num_rows:,} rows came and {changes.minus.num_rows:,} went"
     (came, more), (gone, less) = (_encoded(database, name, table) for table in (changes.plus, changes.minus))
+    if key:
+        gone, less = _replaced(database, coming, relation, (came, more), key)
     net = _summed(
         [Block(came, np.ones(more, np.int64), more), Block(gone, np.full(less, -1, np.int64), less)], len(came)
     )
@@ -243,6 +282,8 @@ def _follow_changes(
     copies = _numbers(database, keeper, name, rows)
     before = np.where(is_there, copies + 1, 0)
     after = before + net.numbers()
+    if key:
+        after = np.clip(after, 0, 1)
     if (after < 0).any():
         hint = "The table does not fit what was read of it before: --overwrite reads all of it."
         raise DataError(Diagnostic("E664", f"the source of `{name}` removes rows that it never had", hint=hint))
@@ -257,6 +298,34 @@ def _follow_changes(
         coming.delete[name] = backend.chosen(rows, leaving)
     moved = np.where(stays, after - 1, 0) - np.where(is_there, copies, 0)
     coming.copies[name] = _chosen(net, moved != 0, moved)
+
+
+def _replaced(database: Database, coming: Coming, relation: Relation, came: Encoded, key: tuple[str, ...]) -> Encoded:
+    """The facts that have the key of a row that came, and are not that row."""
+    import pyarrow as pa
+
+    name, (columns, size) = relation.name, came
+    at = [relation.columns.index(each) for each in key]
+    names = [f"c{number}" for number in range(relation.arity)]
+    keys = [names[each] for each in at]
+    backend = database._backend
+    new = backend.rows(name, columns, size)
+    fresh = pa.table(dict(zip(names, new.columns(), strict=True)))
+    twice = fresh.num_rows - fresh.group_by(keys).aggregate([]).num_rows
+    if twice:
+        message = f"the source of `{name}` has several rows with one key ({', '.join(key)})"
+        hint = "Name columns in key= by which each row is the only one; or refresh again, if rows changed meanwhile."
+        raise DataError(Diagnostic("E667", message, hint=hint))
+    there = _brought(database, name, coming.base.explicit[name].rows())
+    fresh_columns = new.columns()
+    rows = KeyedRows(tuple(at), [fresh_columns[each] for each in at], fresh_columns, len(new))
+    return facts_that_go(backend, name, there.columns(), rows)
+
+
+def _brought(database: Database, name: str, rows: Any) -> Any:
+    """Rows, wherever they are, in the driver."""
+    places = database._stratified("refresh()").places
+    return places.bring_rows(name, rows, DRIVER) if rows.place != DRIVER else rows
 
 
 def _follow_whole(database: Database, keeper: Keeper, coming: Coming, relation: Relation, table: pa.Table) -> None:

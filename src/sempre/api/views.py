@@ -111,6 +111,25 @@ class View:
             raise StateError("only the present is explained", hint="`Database.explain` tells of all cycles of a fact.")
         return self._database._explained(fact_text(self.name, row), **options)
 
+    def _first(self, count: int) -> list[tuple[Any, ...]]:
+        """Some rows, of which no more are made than are asked for; on the cluster by one job."""
+
+        def read() -> list[tuple[Any, ...]]:
+            version = self._database._version(self.name)
+            if version.place == CLUSTER:
+                found = self.to_spark().limit(count).toArrow()
+                return [tuple(row.values()) for row in found.to_pylist()]
+            rows = version.rows()
+            columns = [column[:count] for column in rows.columns()]
+            return list(self._database._decoder.tuples(self.relation, columns, min(count, len(rows))))
+
+        return self._database._retried(read)
+
+    def _repr_html_(self) -> str:
+        from sempre.api.notebooks import NOTEBOOK_ROWS, rows_html
+
+        return rows_html(self.name, self.relation.columns, self._first(NOTEBOOK_ROWS), len(self))
+
     def __repr__(self) -> str:
         columns = ", ".join(
             f"{name}: {type_.name}" for name, type_ in zip(self.relation.columns, self.relation.types, strict=True)

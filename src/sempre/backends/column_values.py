@@ -14,12 +14,21 @@ PLACES_PER_VALUE = 64
 SHARE_ROWS = 1 << 14
 
 
-class ColumnValues:
-    """The different values of a column."""
+def values_of(version: Trace, column: int) -> Column:
+    """The different values of a column, in order."""
+    rows = version.rows()
+    return join.distinct(rows.packing.unpack(rows.keys, column).copy())
 
-    def __init__(self, version: Trace, column: int) -> None:
-        rows = version.rows()
-        self._values = join.distinct(rows.packing.unpack(rows.keys, column).copy())
+
+class ColumnValues:
+    """The different values of a column, given once each and in order."""
+
+    @staticmethod
+    def of(version: Trace, column: int) -> ColumnValues:
+        return ColumnValues(values_of(version, column))
+
+    def __init__(self, values: Column) -> None:
+        self._values = values
         self._least, most = span_of(self._values) if self._values.size else (0, -1)
         self._table: join.Mask | None = None
         if most - self._least < PLACES_PER_VALUE * self._values.size:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from sempre.kernel import join, reduce
-from sempre.kernel.layout import Column, Keys, Packing, fields_covering, packing
+from sempre.kernel.layout import Keys, Packing, fields_covering, packing
 from sempre.kernel.trace import Order, RowSet, Trace
 from sempre.kernel.values import Values
 
@@ -21,35 +19,49 @@ def best_per_group(values: Values, rows: RowSet, kind: str, operand: str, column
     """The row with the least (`min`) or greatest (`max`) value of each group."""
     if len(rows) < 2:
         return rows
-    columns = rows.columns()
-    groups = _group_numbers(columns, column, len(rows))
-    value = reduce.ranked(values, columns[column], operand)
-    order = np.lexsort((value if kind == "min" else ~value, groups))
-    first = join.group_starts(groups[order])
-    return RowSet(rows.packing, np.sort(rows.keys[order[first]]))
-
-
-def _group_numbers(columns: Sequence[Column], column: int, size: int) -> Column:
-    """Equal numbers for rows of equal groups."""
-    others = [c for index, c in enumerate(columns) if index != column]
-    if not others:
-        return np.zeros(size, np.int64)
-    numbers = np.zeros(size, np.int64)
-    for other in others:
-        # Dense codes, folded column by column: never more than `size` numbers.
-        _, codes = np.unique(other, return_inverse=True)
-        _, numbers = np.unique(numbers * (int(codes.max()) + 1) + codes, return_inverse=True)
-    return numbers
+    layout, keys = _side_by_side(rows, column)
+    starts = _group_starts(layout, keys)
+    value = reduce.ranked(values, layout.unpack(keys, column), operand)
+    sizes = np.diff(starts, append=keys.size)
+    best = (np.minimum if kind == "min" else np.maximum).reduceat(value, starts)
+    # Rows of a group differ in this value, and in nothing else.
+    return _brought_back(rows, layout, keys[value == best.repeat(sizes)])
 
 
 def first_per_group(rows: RowSet, column: int) -> RowSet:
     """The first row of each group."""
     if len(rows) < 2:
         return rows
-    columns = rows.columns()
-    groups = _group_numbers(columns, column, len(rows))
-    order = np.argsort(groups, kind="stable")
-    return RowSet(rows.packing, np.sort(rows.keys[order[join.group_starts(groups[order])]]))
+    layout, keys = _side_by_side(rows, column)
+    return _brought_back(rows, layout, keys[_group_starts(layout, keys)])
+
+
+def _side_by_side(rows: RowSet, column: int) -> tuple[Packing, Keys]:
+    """The rows sorted by their groups: as they are, where the aggregated column is the last one anyway."""
+    order = group_order(len(rows.packing.fields), column)
+    layout = rows.packing.reordered(order)
+    if order == rows.packing.order:
+        return layout, rows.keys
+    return layout, join.ordered(layout.pack(rows.columns(), len(rows)))
+
+
+def _brought_back(rows: RowSet, layout: Packing, keys: Keys) -> RowSet:
+    """Some of the rows, sorted as they were."""
+    if layout.order == rows.packing.order:
+        return RowSet(rows.packing, keys)
+    return RowSet(rows.packing, join.ordered(rows.packing.pack(layout.columns(keys), keys.size)))
+
+
+def _group_starts(layout: Packing, keys: Keys) -> join.Rows:
+    """Where groups begin in keys that are sorted by them; the last column is the aggregated one."""
+    if layout.narrow:
+        return join.group_starts(keys >> layout.fields[layout.order[-1]].bits)
+    fresh = np.zeros(keys.size, np.bool_)
+    fresh[:1] = True
+    for column in layout.order[:-1]:
+        values = layout.unpack(keys, column)
+        fresh[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(fresh)
 
 
 def improvement(
@@ -106,12 +118,13 @@ def group_rows(rows: RowSet, version: Trace, column: int) -> RowSet:
 
 def totals(layout: Packing, keys: Keys, weights: join.Weights, kind: str, operand: str, column: int) -> RowSet:
     """`sum` or `count` per group of distinct rows with multiplicities."""
-    columns = layout.columns(keys)
     if not keys.size:
         return RowSet(layout, keys)
-    groups = _group_numbers(columns, column, keys.size)
-    order = np.argsort(groups, kind="stable")
-    starts = join.group_starts(groups[order])
+    grouped_by = layout.reordered(group_order(len(layout.fields), column))
+    columns = layout.columns(keys)
+    moved = grouped_by.pack(columns, keys.size)
+    order = np.argsort(moved, kind="stable")
+    starts = _group_starts(grouped_by, moved[order])
     if kind == "count":
         result = join.added(weights[order], starts)
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
@@ -69,6 +70,7 @@ from sempre.plan.backend import (
 )  # fmt: skip
 from sempre.plan.domains import domains
 from sempre.plan.faults import located
+from sempre.plan.meter import Meter
 from sempre.plan.ops import Distinct, Either, Neighbors, Plan, Probe, Step
 
 # Where facts are found this many times on average, repetitions are added up before anything is sorted; where they are
@@ -85,7 +87,7 @@ class CompiledPlan:
     scan: Scan | None
     pipeline: Pipeline
     multiplies: bool  # whether a row may stand for several instances, so that it needs a weight to count them
-    repeats: _Repeats = field(default_factory=lambda: _Repeats())
+    repeats: Repeats = field(default_factory=lambda: Repeats())
     _walkable: tuple[frozenset[str], bool] | None = None
     _rerankable: bool | None = None
 
@@ -117,6 +119,7 @@ class LocalBackend:
         self.instances = 0
         self._counting = threading.Lock()
         self._watcher: Look | None = None
+        self.meter: Meter | None = None
         self._domains = domains(program)
         self._fields: dict[str, tuple[Field, ...]] = {
             name: (EMPTY,) * relation.arity for name, relation in program.relations.items()
@@ -216,7 +219,14 @@ class LocalBackend:
         return [np.concatenate(column) for column in zip(*rows, strict=True)]
 
     def empty(self, relation: str, orders: Iterable[Order] = ()) -> Trace:
-        return Trace.empty(self._fields[relation], orders)
+        return Trace.empty(self._fields[relation], (*orders, *self._group_orders(relation)))
+
+    def _group_orders(self, relation: str) -> tuple[Order, ...]:
+        """The order that rounds look up what a relation has for its groups by: it is kept from the first row on."""
+        aggregate = self.program.relations[relation].aggregate
+        if aggregate is None:
+            return ()
+        return (head_groups.group_order(self.program.relations[relation].arity, aggregate[1]),)
 
     def rows(self, relation: str, columns: Sequence[Column], size: int) -> RowSet:
         """Distinct rows from encoded columns."""
@@ -316,7 +326,7 @@ class LocalBackend:
         """The distinct facts that the plans derive and that are not known yet."""
         found = NewFacts(self._target(relation, known), known, counts=False)
         for prepared in plans:
-            self._run(prepared, views, _Heads(self, prepared, found), counted=False)
+            self._run(prepared, views, Heads(self, prepared.plan, prepared.repeats, found), counted=False)
         parts = found.finished()
         if not parts:
             return RowSet(found.target, np.empty(0, found.target.dtype))
@@ -326,7 +336,7 @@ class LocalBackend:
         """The facts that the plans derive and that are not known yet, with how many instances derive each."""
         found = NewFacts(self._target(relation, known), known, counts=True)
         for prepared in plans:
-            self._run(prepared, views, _Heads(self, prepared, found), counted=prepared.multiplies)
+            self._run(prepared, views, Heads(self, prepared.plan, prepared.repeats, found), counted=prepared.multiplies)
         parts = found.finished()
         if not parts:
             return Counted(found.target, np.empty(0, found.target.dtype), np.empty(0, np.int64))
@@ -415,7 +425,7 @@ class LocalBackend:
 
     def column_values(self, version: Trace, column: int) -> ColumnValues:
         """The values of a column, to look for them in others."""
-        return ColumnValues(version, column)
+        return ColumnValues.of(version, column)
 
     def walk(
         self,
@@ -546,6 +556,15 @@ class LocalBackend:
         return trace.packing if trace.size else self.empty(relation).packing
 
     def _run(self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
+        meter = self.meter
+        if meter is None:
+            self._run_plan(prepared, views, sink, counted)
+            return
+        began, before = time.perf_counter(), self.instances
+        self._run_plan(prepared, views, sink, counted)
+        meter.ran(prepared.plan.rule, time.perf_counter() - began, self.instances - before)
+
+    def _run_plan(self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
         with located(self.program, (prepared.plan.rule,)):
             if prepared.scan is None:
                 prepared.pipeline.run(Bindings.unit(counted), views, sink)
@@ -587,17 +606,18 @@ class LocalBackend:
         return target, keys.copy() if any(keys is column for column in columns) else keys
 
 
-class _Heads(Gather):
+class Heads(Gather):
     """Collects what one plan finds."""
 
-    def __init__(self, backend: LocalBackend, prepared: CompiledPlan, found: NewFacts) -> None:
-        super().__init__(prepared.plan.head, found.target)
+    def __init__(self, backend: LocalBackend, plan: Plan, repeats: Repeats, found: NewFacts) -> None:
+        super().__init__(plan.head, found.target)
         self._backend = backend
-        self._prepared = prepared
+        self._plan = plan
+        self._repeats = repeats
         self._found = found
 
     def __call__(self, rows: Bindings) -> None:
-        layout, keys = self._backend._head(self._prepared.plan, rows, self.target)
+        layout, keys = self._backend._head(self._plan, rows, self.target)
         if not self._found.counts:
             self._found.add(layout, join.distinct(keys), NO_WEIGHTS)
         elif rows.weights is None:
@@ -609,7 +629,7 @@ class _Heads(Gather):
         total = int(found.ends.sum()) - int(found.begins.sum())
         self._backend.saw(total)
         bucket = self._found.bucket()
-        if not self._prepared.repeats.likely() and bucket.holds(found.weights):
+        if not self._repeats.likely() and bucket.holds(found.weights):
             bucket.pour(loops, found)
             yield
             return
@@ -618,11 +638,11 @@ class _Heads(Gather):
             bucket.add(keys, counts)
             kept += keys.size
             yield
-        self._prepared.repeats.saw(total, kept)
+        self._repeats.saw(total, kept)
 
 
 @dataclass(slots=True)
-class _Repeats:
+class Repeats:
     """Whether what a plan finds repeats so much that it pays to look for repetitions before anything else."""
 
     found: int = 0

@@ -9,22 +9,27 @@ import numpy as np
 
 from sempre.analysis.model import Const, Var
 from sempre.backends.bindings import Bindings, Views, concatenated, encode, view_of
+from sempre.backends.sieves import Sieving
 from sempre.kernel import gather, join
 from sempre.kernel.layout import Column, Field, Keys, Packing
 from sempre.kernel.run import Run
+from sempre.kernel.sieve import Sieve
 from sempre.kernel.trace import ExcludedRows, Trace, TraceView
 from sempre.kernel.values import Values
-from sempre.plan.ops import Probe
+from sempre.plan.ops import Probe, Step
 
-# For each run of an index, where the keys that each row finds in it begin and end.
+# For each run of an index that has something, where the keys that each row finds in it begin and end.
 Spans: TypeAlias = list[tuple[Run, join.Rows, join.Rows]]
 
 
 class ProbeRunner:
     """Join with one version of a relation through an index."""
 
-    def __init__(self, step: Probe, values: Values, piece_rows: int, live: frozenset[str]) -> None:
+    def __init__(
+        self, step: Probe, values: Values, piece_rows: int, live: frozenset[str], following: Sequence[Step] = ()
+    ) -> None:
         self._piece_rows = piece_rows
+        self._sieving = Sieving(step, following, values)
         self._key = (step.relation, step.read)
         self._codes = values
         self._order = step.order
@@ -44,7 +49,7 @@ class ProbeRunner:
         found: list[Bindings] = []
         for part, excluded in view.parts:
             if part.size:
-                some = self._join(rows, part, excluded, prefix)
+                some = self._join(rows, views, (part, excluded), prefix)
                 if isinstance(some, list):
                     return some
                 if some is not None:
@@ -113,8 +118,9 @@ class ProbeRunner:
         return inside
 
     def _join(
-        self, rows: Bindings, trace: Trace, excluded: tuple[ExcludedRows, ...], prefix: list[Column]
+        self, rows: Bindings, views: Views, part: tuple[Trace, tuple[ExcludedRows, ...]], prefix: list[Column]
     ) -> Bindings | list[Bindings] | None:
+        trace, excluded = part
         at, spans = self._spans(rows, trace, prefix)
         total = _total(spans)
         if not total:
@@ -122,7 +128,10 @@ class ProbeRunner:
         if total > self._piece_rows and rows.size > 1:
             return list(_pieces(rows, at, spans, self._piece_rows))
         layout = trace.packing.reordered(self._order)
-        found_rows, found_keys = _expand(spans)
+        sieve = self._sieving.sieve(views, layout, total)
+        found_rows, found_keys = _expand(spans, sieve)
+        if sieve is not None:
+            self._sieving.saw(total, found_keys.size)
         if trace.dead is not None:
             excluded = (*excluded, trace.dead)
         for other in excluded:
@@ -141,7 +150,12 @@ class ProbeRunner:
                 return at, []
             prefix = [column.take(at) for column in prefix]
         low, high = trace.packing.reordered(self._order).bounds(prefix, rows.size if at is None else at.size)
-        return at, [(run, *run.ranges(low, high)) for run in trace.orders[self._order]]
+        spans: Spans = []
+        for run in trace.orders[self._order]:
+            starts, stops = run.ranges(low, high)
+            if (starts != stops).any():
+                spans.append((run, starts, stops))
+        return at, spans
 
     def gathered(
         self, rows: Bindings, views: Views, args: Sequence[Var | Const], target: Packing
@@ -244,15 +258,13 @@ def _total(spans: Spans) -> int:
     return sum(int(stops.sum()) - int(starts.sum()) for _, starts, stops in spans)
 
 
-def _expand(spans: Spans) -> tuple[join.Rows, Keys]:
-    rows_of, keys_of = [], []
-    for run, starts, stops in spans:
-        rows, keys = run.expand(starts, stops)
-        if rows.size:
-            rows_of.append(rows)
-            keys_of.append(keys)
-    if len(rows_of) == 1:
-        return rows_of[0], keys_of[0]
+def _expand(spans: Spans, sieve: Sieve | None) -> tuple[join.Rows, Keys]:
+    found = [
+        run.expand(starts, stops) if sieve is None else run.sift(starts, stops, sieve) for run, starts, stops in spans
+    ]
+    if len(found) == 1:
+        return found[0]
+    rows_of, keys_of = zip(*found, strict=True)
     return np.concatenate(rows_of), np.concatenate(keys_of)
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from sempre.analysis.model import Expr, Fold, Match, Not, Var
 from sempre.backends.bindings import Bindings, Gather, Runner, Sink, Views, compute, encode, view_of
 from sempre.backends.lookups import ProbeRunner, stretches
-from sempre.backends.spreading import is_range, spread, within
 from sempre.kernel import functors, join, reduce
 from sempre.kernel.layout import Column
 from sempre.kernel.tally import Tally
@@ -43,7 +42,10 @@ SHARERS = 64
 
 
 class Pipeline:
-    """The compiled steps of a plan, or of a nested body; a join that would give more than `piece_rows` is split."""
+    """The compiled steps of a plan, or of a nested body; a join that would give more than `piece_rows` is split.
+
+    `following` are the steps that whatever comes out goes through.
+    """
 
     def __init__(
         self,
@@ -53,18 +55,20 @@ class Pipeline:
         carried: frozenset[str] = frozenset(),
         on_piece: Callable[[], None] | None = None,
         shares: bool = True,
+        following: Sequence[Step] = (),
     ) -> None:
         self._on_piece = on_piece
         self._runners: list[Runner | _Choice | _Shared] = []
         at = 0
         while at < len(steps):
             step, together = steps[at], _together(steps[at:]) if shares else []
+            after = (*steps[at + max(1, len(together)) :], *following)
             if len(together) > 1:
-                self._runners.append(_Shared(together, values, piece_rows, carried, on_piece))
+                self._runners.append(_Shared(together, values, piece_rows, carried, on_piece, after))
             elif isinstance(step, Either):
-                self._runners.append(_Choice(step, values, piece_rows, carried, on_piece))
+                self._runners.append(_Choice(step, values, piece_rows, carried, on_piece, after))
             else:
-                self._runners.append(step_runner(step, values, piece_rows, carried))
+                self._runners.append(step_runner(step, values, piece_rows, carried, after))
             at += max(1, len(together))
 
     def run(self, rows: Bindings, views: Views, sink: Sink, start: int = 0) -> None:
@@ -116,10 +120,13 @@ class _Choice:
         piece_rows: int,
         carried: frozenset[str],
         on_piece: Callable[[], None] | None,
+        following: Sequence[Step],
     ) -> None:
         firsts = [steps[0] for steps in step.options]
         self._firsts = [ProbeRunner(first, values, piece_rows, carried) for first in firsts if isinstance(first, Probe)]
-        self._options = [Pipeline(steps, values, piece_rows, carried, on_piece) for steps in step.options]
+        self._options = [
+            Pipeline(steps, values, piece_rows, carried, on_piece, following=following) for steps in step.options
+        ]
 
     def run(self, rows: Bindings, views: Views, sink: Sink) -> None:
         """Send what the ways make of `rows` to `sink`."""
@@ -142,12 +149,13 @@ class _Shared:
         piece_rows: int,
         carried: frozenset[str],
         on_piece: Callable[[], None] | None,
+        following: Sequence[Step],
     ) -> None:
         self._piece_rows = piece_rows
         self._seen = sorted({arg.name for arg in steps[0].lookup if isinstance(arg, Var)})
         self._live = steps[-1].live | carried
-        self._each = Pipeline(steps, values, piece_rows, carried, on_piece, shares=False)
-        self._once = Pipeline(steps, values, piece_rows, frozenset((_GROUP,)), on_piece, shares=False)
+        self._each = Pipeline(steps, values, piece_rows, carried, on_piece, False, following)
+        self._once = Pipeline(steps, values, piece_rows, frozenset((_GROUP,)), on_piece, False, following)
 
     def run(self, rows: Bindings, views: Views, sink: Sink) -> None:
         """Send what the joins make of `rows` to `sink`."""
@@ -214,14 +222,14 @@ def _together(steps: Sequence[Step]) -> list[Probe]:
     return found
 
 
-def step_runner(step: Step, values: Values, piece_rows: int, carried: frozenset[str]) -> Runner:
+def step_runner(
+    step: Step, values: Values, piece_rows: int, carried: frozenset[str], following: Sequence[Step] = ()
+) -> Runner:
     live = step.live | carried
     if isinstance(step, Probe):
-        return ProbeRunner(step, values, piece_rows, live)
+        return ProbeRunner(step, values, piece_rows, live, following)
     if isinstance(step, Filter):
         test = step.test
-        if is_range(test.left) or is_range(test.right):
-            return within(step, values, live)
 
         def keep(rows: Bindings, views: Views) -> Bindings:
             left, right = compute(values, test.left, rows), compute(values, test.right, rows)
@@ -229,7 +237,7 @@ def step_runner(step: Step, values: Values, piece_rows: int, carried: frozenset[
 
         return keep
     if isinstance(step, Assign):
-        return spread(step, values) if is_range(step.expr) else _assign(step, values)
+        return _assign(step, values)
     if isinstance(step, TakeApart):
         return _take_apart(step, values, live)
     if isinstance(step, Absent):

@@ -89,6 +89,10 @@ def _guarded(argv: Sequence[str] | None) -> int:
 
 def _dispatch(argv: list[str]) -> int:
     options = parse(argv)
+    if wanted := os.environ.get("SEMPRE_LOG"):
+        from sempre.cli.logs import start_logging
+
+        start_logging(wanted)
     if getattr(options, "functors", ()):
         from sempre.cli.program_file import load_functions
 

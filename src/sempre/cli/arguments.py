@@ -20,28 +20,38 @@ MODULES_HELP = "which rules may have an algorithm of their own: a list of tc, st
 SWITCH_HELP = "elastic: give an update up after this share of the last run from scratch (default: 0.2)"
 # The commands on stores that evaluate something, or read relations that may be large.
 PLACED_COMMANDS = ("init", "apply", "refresh", "query", "explain", "shell", "whatif", "verify", "migrate")
+# Commands that make epochs of a store, one by one, and can say how they went.
+REPORTED_COMMANDS = ("init", "apply", "refresh")
 STORE_COMMANDS = (*PLACED_COMMANDS, "history", "vacuum")
 COMMANDS = ("run", "check", "format", "lsp", *STORE_COMMANDS, "network", "help")
 
 OVERVIEW = """\
 sempre keeps the consequences of Datalog rules up to date.
 
+one run
   sempre run PROGRAM.dl -F FACTS -D OUT    evaluate: R.facts in, R.csv out
   sempre run PROGRAM.dl -D -               the same, printed
+  sempre network PROGRAM.dl -F FACTS       rules with locations (@), on many nodes
+
+a store: facts and results that are kept
+  sempre init STORE PROGRAM.dl -F FACTS    make one, in a directory or behind a URL
+  sempre apply STORE CHANGES...            bring it up to date, by changes
+  sempre refresh STORE                     bring it to what its sources have now
+  sempre query STORE 'reach("a", X)'       ask
+  sempre shell STORE                       ask, line after line
+  sempre explain STORE 'reach("a", "c")'   why a fact holds; --not: why it does not
+  sempre whatif STORE CHANGES              what changes would do; nothing is kept
+  sempre history STORE                     the epochs, a line each
+  sempre verify STORE                      compare with a run from scratch
+  sempre vacuum STORE                      drop past epochs
+  sempre migrate STORE NEW.dl              go on with other rules
+
+programs
   sempre check PROGRAM.dl                  errors, warnings and strata; -v: plans
   sempre format PROGRAM.dl                 in one form, with its comments
   sempre lsp                               what editors start: errors, names, hovers
-  sempre init STORE PROGRAM.dl -F FACTS    keep facts and results in a directory
-  sempre apply STORE CHANGES...            bring them up to date
-  sempre refresh STORE                     bring them to what their sources have now
-  sempre query STORE 'reach("a", X)'       ask
-  sempre explain STORE 'reach("a", "c")'   why a fact holds
 
-  sempre whatif, verify, history, vacuum, migrate STORE ...
-
-  sempre network PROGRAM.dl -F FACTS       rules with locations (@), on many nodes
-
-  sempre run --help                        every option
+  sempre run --help                        every option of a command
 """
 
 
@@ -75,6 +85,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     options.command = argv[0]
     if options.command in ("run", *PLACED_COMMANDS):
         _check_place(options)
+    if options.command in ("run", *REPORTED_COMMANDS):
+        check_written(options, "report", "profile")
     if options.command == "run":
         _check_run(options)
     if options.command == "network":
@@ -165,6 +177,8 @@ def _store_parser(command: str) -> _Parser:
             help="make relations what their sources say, also those that `apply` has changed")  # fmt: skip
         add("--fail-on-recompute", action="store_true", help="apply nothing where something would be evaluated anew")
         add("-v", "--verbose", action="store_true", help="also say how every source was read")
+    if command in REPORTED_COMMANDS:
+        _add_reports(add)
     if command in PLACED_COMMANDS:
         where = parser.add_argument_group("where it is evaluated").add_argument
         where("--on", choices=("spark", "local"), default="local",
@@ -173,6 +187,7 @@ def _store_parser(command: str) -> _Parser:
         where("--workers", metavar="N", type=_positive, help=WORKERS_HELP)
         where("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")
         _add_session(where)
+        _add_progress(add)
     add_functors(add)
     if command in ("init", "apply", "refresh", "whatif", "verify", "migrate"):
         add("--strategy", choices=STRATEGY_NAMES, default="auto")
@@ -181,10 +196,20 @@ def _store_parser(command: str) -> _Parser:
     if command == "verify":
         add("--repair", action="store_true", help="where it differs, write the right state as a new epoch")
     if command == "history":
-        add("--metrics", action="store_true", help="print counters of the last epoch for Prometheus")
+        add(
+            "--metrics",
+            action="store_true",
+            help="print figures of the last epoch as OpenMetrics text, for Prometheus and its likes",
+        )
     if command == "vacuum":
         add("--keep", metavar="N", type=_positive, default=1, help="how many epochs stay (default: 1, the current)")
     return parser
+
+
+def _add_reports(add: Callable[..., object]) -> None:
+    add("--report", metavar="FILE.json", type=Path, help="write what was done, and how long it took")
+    add("--profile", metavar="FILE.html", type=Path,
+        help="write a page of what strata, rules and rounds took; measuring takes a little time itself")  # fmt: skip
 
 
 def _add_explain(add: Callable[..., object]) -> None:
@@ -315,7 +340,8 @@ def _run_parser() -> _Parser:
     add("--changes", metavar="FILE_OR_DIR", type=Path, action="append", default=[],
         help="a change script, or a folder of R.insert.facts and R.delete.facts; applied in order")  # fmt: skip
     add("--changes-out", metavar="DIR", type=Path, help="write DIR/N/R.added.csv and R.removed.csv for each epoch N")
-    add("--report", metavar="FILE.json", type=Path, help="write what was done, and how long it took")
+    _add_reports(add)
+    _add_progress(add)
     add_reading(parser.add_argument_group("how the program is read").add_argument)
     add_refused(add, ("--show",))
     add("--show", metavar="plans", help="print the plans that were used, on standard error")
@@ -330,7 +356,6 @@ def _run_parser() -> _Parser:
     expert("-j", "--threads", "--jobs", metavar="N", dest="threads", type=jobs)
     expert("-m", "--magic-transform", metavar="RELATIONS", help=argparse.SUPPRESS)
     expert("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")
-    expert("--profile", metavar="FILE.html", type=Path, help=argparse.SUPPRESS)
     where = parser.add_argument_group("where it is evaluated").add_argument
     where("--on", choices=("spark", "local"), default="spark",
           help="spark (default): read and write through Spark; local: this process alone, without Java")  # fmt: skip
@@ -338,6 +363,11 @@ def _run_parser() -> _Parser:
     where("--workers", metavar="N", type=_positive, help=WORKERS_HELP)
     _add_session(where)
     return parser
+
+
+def _add_progress(add: Callable[..., object]) -> None:
+    add("--progress", action="store_true", help="say how far it is, also where standard error is no terminal")
+    add("-q", "--quiet", action="store_true", help="do not say how far it is")
 
 
 def _add_root(add: Callable[..., object]) -> None:
@@ -383,10 +413,14 @@ def _check_run(options: argparse.Namespace) -> None:
     elif options.magic_transform is not None:
         instead = "`--magic` is for all relations; `magic` at a declaration is for one"
         raise UsageError(f"--magic-transform takes `*` alone\nhint: {instead}")
-    if options.profile:
-        raise UsageError("--profile is not in this version yet\nhint: --report FILE.json has the time of every stratum")
-    if options.report and not options.report.parent.is_dir():
-        raise UsageError(f"--report: there is no folder `{options.report.parent}`")
+
+
+def check_written(options: argparse.Namespace, *names: str) -> None:
+    """Refuse files in folders that are not there, before anything is evaluated."""
+    for name in names:
+        path = getattr(options, name, None)
+        if path and not path.parent.is_dir():
+            raise UsageError(f"--{name}: there is no folder `{path.parent}`")
 
 
 def _positive(text: str) -> int:

@@ -1,10 +1,15 @@
-"""`sempre explain`: why a fact of a store holds, why it does not, and why it came or went."""
+"""`sempre explain`: why a fact of a store holds, why it does not, and why it came or went.
+
+A fact of active rules has no proof; it has a history, the cycles in which it came and went.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 
+from sempre.active.history import FactHistory
+from sempre.api import Database
 from sempre.api.between import Between, between
 from sempre.api.explanations import Proof, WhyNot, why, why_not
 from sempre.cli.souffle_options import UsageError
@@ -18,6 +23,8 @@ def explain(options: argparse.Namespace) -> int:
     """Print an explanation, as a tree or in the form that was asked for."""
     _check_together(options)
     with opened(options) as database:
+        if database.program.checked.semantics == "active":
+            return _told(database, options)
         if options.between:
             with between(database, options.fact, *options.between) as told:
                 return _checked(told) if options.check else _shown(told, options)
@@ -25,6 +32,21 @@ def explain(options: argparse.Namespace) -> int:
             return _shown(why_not(database, options.fact, depth=options.depth or 1), options)
         found = why(database, options.fact, depth=options.depth, further=(options.all or 1) - 1)
         return _checked(found) if options.check else _shown(found, options)
+
+
+def _told(database: Database, options: argparse.Namespace) -> int:
+    """The history of a fact in the run of an epoch."""
+    proofs = ("absent", "between", "depth", "all", "check", "dot", "html")
+    for name in proofs:
+        if getattr(options, name) not in (None, False):
+            flag = "--not" if name == "absent" else f"--{name}"
+            raise UsageError(
+                f"{flag} is for stratified rules\nhint: leave it out: active rules have a history of cycles, no proofs"
+            )
+    found = database.explain(options.fact)
+    assert isinstance(found, FactHistory)
+    print(json.dumps(found.to_json(), ensure_ascii=False, indent=1) if options.json else found)
+    return 0
 
 
 def _check_together(options: argparse.Namespace) -> None:

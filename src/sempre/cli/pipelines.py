@@ -11,8 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sempre.analysis.model import CheckedProgram
+from sempre.cli.progress import progress_of
 from sempre.files import Epoch, WrittenFiles, read_changes, read_inputs, write_outputs
-from sempre.files.directive_options import LAKE, Endpoint
+from sempre.files.directive_options import Endpoint
 from sempre.files.locations import reachable
 
 if TYPE_CHECKING:
@@ -68,14 +69,16 @@ def session(options: argparse.Namespace) -> Iterator[Any]:
         return
     starting = _starting(options)
     try:
-        yield starting.get()
+        with progress_of(options).waiting("waiting for Spark"):
+            spark = starting.get()
+        yield spark
     finally:
         starting.close()
 
 
 def _is_table(output: str, endpoint: Endpoint) -> bool:
-    """Whether an output is a table with versions; with `-D -` it is printed like the others."""
-    return endpoint.io in LAKE and output != "-"
+    """Whether an output is a table that keeps epochs; with `-D -` it is printed like the others."""
+    return endpoint.keeps_epoch and output != "-"
 
 
 def _write_tables(checked: CheckedProgram, database: Readable, output: str) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -15,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from sempre.analysis.model import CheckedProgram
 from sempre.cli.pipelines import CommandPipeline, pipeline
 from sempre.cli.program_file import load_program
+from sempre.cli.progress import ProgressLine, progress_of, told_by
+from sempre.cli.reports import write_reports
 from sempre.cli.souffle_options import UsageError
-from sempre.cli.terminal import ProgressLine, is_terminal, show_warnings
-from sempre.diagnostics import DataError, Diagnostic
+from sempre.cli.terminal import show_warnings
 from sempre.files import Epoch, check_root, write_changes
 from sempre.files.directive_options import changes_tables
 from sempre.kernel import compiled
@@ -58,15 +57,14 @@ def run(options: argparse.Namespace) -> int:
         # Scripts are read before anything is evaluated: a mistake in the last one should not cost a run.
         epochs = io.epochs(checked, options.changes)
         reports = _evaluate(options, program, epochs, io)
-        if options.report:
-            _write_report(options.report, {"epochs": reports, "session_seconds": io.session_seconds})
+        write_reports(options, options.program.name, reports, io.session_seconds)
     return 0
 
 
 def _wanted(options: argparse.Namespace, program: Program) -> Program:
     """The program cut down to what is written: its outputs, or the changes of all relations if it has none."""
     checked = program.checked
-    if tables := changes_tables(checked):
+    if tables := changes_tables(checked, spark=options.on == "spark"):
         raise UsageError(f"`mode=changes` of `{tables[0]}` needs a store\nhint: sempre init STORE PROGRAM.dl -D DIR")
     if options.magic and checked.semantics == "active":
         raise UsageError("--magic is for stratified rules\nhint: leave it out")
@@ -82,11 +80,12 @@ def _evaluate(
     checked = program.checked
     clock = Clock()
     reports: list[dict[str, Any]] = []
-    line = ProgressLine(sys.stderr) if is_terminal(sys.stderr) else None
-    spark = io.session()  # waits for it, so that no other time includes it
+    line = progress_of(options)
+    with line.waiting("waiting for Spark"):
+        spark = io.session()  # waits for it, so that no other time includes it
     try:
         database = _database(options, program, line, spark)
-        with clock.measure("read_seconds"):
+        with clock.measure("read_seconds"), line.waiting("reading"):
             tables, notes = io.read(checked, database)
             known = [io.read_folder(checked, each, database) if isinstance(each, Path) else each for each in epochs]
         if not known:
@@ -100,9 +99,8 @@ def _evaluate(
         del changes
         plans = database.plans() if options.show else ""  # reading numbers values, and may put plans out of date
     finally:
-        if line is not None:
-            line.clear()
-    with clock.measure("write_seconds"):
+        line.clear()
+    with clock.measure("write_seconds"), line.waiting("writing"):
         written = io.write_outputs(checked, database)
     if not options.no_warn:
         show_warnings(written.warnings, {})
@@ -112,7 +110,7 @@ def _evaluate(
     return reports
 
 
-def _database(options: argparse.Namespace, program: Program, line: ProgressLine | None, spark: Any) -> Database:
+def _database(options: argparse.Namespace, program: Program, line: ProgressLine, spark: Any) -> Database:
     from sempre.api import Database
 
     return Database(
@@ -127,7 +125,8 @@ def _database(options: argparse.Namespace, program: Program, line: ProgressLine 
         workers=options.workers,
         memory=options.memory,
         cycles=options.cycles,
-        progress=line,
+        progress=told_by(line),
+        profile=options.profile is not None,
     )
 
 
@@ -147,15 +146,3 @@ def _record(
             if not options.no_warn:
                 show_warnings(written.warnings, {})
     return {**changes.report.to_json(), **clock.take()}
-
-
-def _write_report(path: Path, report: dict[str, Any]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise DataError(Diagnostic("E512", f"cannot write `{path}`: {reason}")) from None
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from sempre.analysis.model import CheckedProgram
 from sempre.cli.pipelines import CommandPipeline, pipeline, session
 from sempre.cli.program_file import load_program
+from sempre.cli.progress import progress_of, told_by
+from sempre.cli.reports import write_reports
 from sempre.cli.souffle_options import UsageError
-from sempre.cli.terminal import ProgressLine, is_terminal, show_text, show_warnings
+from sempre.cli.terminal import is_terminal, show_text, show_warnings
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.files import check_root, input_endpoint, read_changes
 from sempre.files.locations import is_url, reachable
@@ -48,6 +50,7 @@ def init(options: argparse.Namespace) -> int:
         changes = _first_epoch(options, checked, io, database, outputs)
         print(summary(0, changes))
         _publish(database, changes)
+        write_reports(options, options.program.name, [_told(0, changes)], io.session_seconds)
     return 0
 
 
@@ -59,12 +62,13 @@ def _first_epoch(
     from sempre.files.sources.reading import read_with_versions
 
     tables: dict[str, Any]
-    if options.on == "local":
-        tables, versions = read_with_versions(checked, reachable(options.facts))
-    else:
-        (tables, _), versions = io.read(checked, database), {}
+    with progress_of(options).waiting("reading"):
+        if options.on == "local":
+            tables, versions = read_with_versions(checked, reachable(options.facts))
+        else:
+            (tables, _), versions = io.read(checked, database), {}
     shown = outputs if not outputs or is_url(outputs) else str(Path(outputs).absolute())
-    return first_epoch(database, tables, beginning(checked, options.facts, shown, versions))
+    return first_epoch(database, tables, beginning(checked, options.facts, shown, versions, io.session()))
 
 
 def _publish(database: Database, changes: ChangeSet | None) -> None:
@@ -103,11 +107,19 @@ def apply(options: argparse.Namespace) -> int:
     """Apply changes, each epoch durable before it is announced."""
     with opened(options) as database:
         epochs = [epoch for path in options.changes for epoch in read_changes(database.program.checked, path)]
+        told = []
         for epoch in epochs:
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
             print(summary(database.epoch, changes), flush=True)
             _publish(database, changes)
+            told.append(_told(database.epoch, changes))
+        write_reports(options, options.store, told, 0.0)
     return 0
+
+
+def _told(epoch: int, changes: ChangeSet) -> dict[str, Any]:
+    """How an epoch of a store went."""
+    return {"epoch": epoch, **changes.report.to_json()}
 
 
 def refresh(options: argparse.Namespace) -> int:
@@ -130,6 +142,8 @@ def refresh(options: argparse.Namespace) -> int:
         else:
             print(summary(database.epoch, found.changes), flush=True)
         _publish(database, found.changes)
+        told = [] if found.changes is None else [_told(database.epoch, found.changes)]
+        write_reports(options, options.store, told, 0.0)
     return 0
 
 
@@ -279,13 +293,13 @@ def verify(options: argparse.Namespace) -> int:
 
 def history(options: argparse.Namespace) -> int:
     """One line per epoch."""
-    from sempre.storage.metrics import prometheus
+    from sempre.storage.metrics import openmetrics
     from sempre.storage.store import Store
 
     store = Store(options.store)
     store.require()
     if options.metrics:
-        print(prometheus(store.manifest(), len(store.epochs())), end="")
+        print(openmetrics(store, store.manifest()), end="")
         return 0
     for manifest in store.manifests():
         print(manifest.line)
@@ -336,13 +350,12 @@ def opened(options: argparse.Namespace) -> Iterator[Database]:
 
 def _knobs(options: argparse.Namespace) -> dict[str, Any]:
     """How a database is evaluated."""
-    line = ProgressLine(sys.stderr) if is_terminal(sys.stderr) else None
     given = {
         name: getattr(options, name)
         for name in ("strategy", "switch", "threads", "place", "workers", "memory")
         if name in options
     }
-    return {**given, "progress": line}
+    return {**given, "progress": told_by(progress_of(options)), "profile": bool(getattr(options, "profile", None))}
 
 
 def summary(epoch: int, changes: ChangeSet) -> str:

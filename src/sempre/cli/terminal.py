@@ -1,20 +1,15 @@
-"""What a person sees: errors with color on a terminal, and the progress line."""
+"""What a person sees: errors and warnings, with color on a terminal."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-import time
 from collections.abc import Iterable
 from functools import partial
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from sempre.diagnostics import Diagnostic, SempreError, render
-
-QUIET_SECONDS = 2.0
-REFRESH_SECONDS = 0.1
-CLEAR_LINE = "\r\x1b[K"
 
 _COLORS = (
     (re.compile(r"^(error(?:\[\w+\])?:)", re.MULTILINE), "1;31"),
@@ -23,21 +18,6 @@ _COLORS = (
     (re.compile(r"^(\s+-->.*)$", re.MULTILINE), "34"),
     (re.compile(r"^\s+\|\s+(\^+)$", re.MULTILINE), "1;31"),
 )
-
-
-class ProgressState(Protocol):
-    """How far a run is."""
-
-    @property
-    def stratum(self) -> int: ...
-    @property
-    def strata(self) -> int: ...
-    @property
-    def round(self) -> int: ...
-    @property
-    def facts(self) -> int: ...
-    @property
-    def seconds(self) -> float: ...
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -78,36 +58,3 @@ def show_warnings(warnings: Iterable[Diagnostic], sources: dict[str, str]) -> No
     warnings = tuple(warnings)
     if warnings:
         show_text(render(warnings, sources))
-
-
-class ProgressLine:
-    """One line on a terminal that says how far a run is; shown once it has taken two seconds."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
-        self.started = self.shown = time.perf_counter()
-        self.visible = False
-
-    def __call__(self, progress: ProgressState) -> None:
-        now = time.perf_counter()
-        if now - self.started < QUIET_SECONDS or (self.visible and now - self.shown < REFRESH_SECONDS):
-            return
-        self.shown = now
-        self.visible = True
-        self.stream.write(CLEAR_LINE + progress_text(progress))
-        self.stream.flush()
-
-    def clear(self) -> None:
-        """Remove the line, if there is one."""
-        if self.visible:
-            self.stream.write(CLEAR_LINE)
-            self.stream.flush()
-            self.visible = False
-
-
-def progress_text(progress: ProgressState) -> str:
-    rate = progress.facts / progress.seconds if progress.seconds > 0 else 0.0
-    return (
-        f"stratum {progress.stratum}/{progress.strata} · round {progress.round:,} · {progress.facts:,} facts"
-        f" · {rate:,.0f} facts/s · {progress.seconds:.0f} s"
-    )

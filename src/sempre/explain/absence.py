@@ -92,9 +92,12 @@ class AbsenceNarrator:
             name: self.narrator.values((code,), (type_of(name, asked, self.state.program),))[0]
             for name, code in near.bindings.items()
         }
+        shapes = self.narrator.shapes(near.rule)
         literals = tuple(self._literal(rule, at, literal, near, values, depth) for at, literal in enumerate(rule.body))
         if HEAD_FITS in near.open:
-            head = ", ".join(expr_text(arg, values) for arg in rule.args)
+            types = self.state.program.relations[rule.relation].types
+            args = zip(rule.args, types, strict=True)
+            head = ", ".join(expr_text(arg, values, shapes, type_.name) for arg, type_ in args)
             literals = (*literals, TriedLiteral(f"{rule.relation}({head}) is the fact", OPEN))
         literals = _unsettled(rule, literals)
         self._rules[near.rule] = self.narrator.rule(near.rule)
@@ -104,11 +107,12 @@ class AbsenceNarrator:
     def _literal(
         self, rule: NormalRule, at: int, literal: Literal, near: NearInstance, values: Mapping[str, Any], depth: int
     ) -> TriedLiteral:
-        text = literal_text(literal, values)
+        shapes = self.narrator.shapes(near.rule)
+        text, pattern = literal_text(literal, values, shapes), shapes.is_told_elsewhere(literal)
         if at in near.open:
-            return TriedLiteral(text, OPEN)
+            return TriedLiteral(text, OPEN, pattern=pattern)
         if at not in near.missing:
-            return TriedLiteral(text, HOLDS)
+            return TriedLiteral(text, HOLDS, pattern=pattern)
         if isinstance(literal, Match):
             return self._missing(literal, near, values, text, depth)
         if isinstance(literal, Not):

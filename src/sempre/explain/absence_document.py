@@ -19,7 +19,8 @@ class TriedLiteral:
     `state` is `holds`; `missing`: an atom that is absent; `blocked`: a negation with `blockers`, which are there;
     `fails`: a test; `open`: what cannot be said before something missing is there. `near` are facts that differ from a
     missing one in one column; `free` names the variable of each of its `values` that is not known, `blocking` are the
-    blockers. `answer` says why a missing fact is absent, `proofs` why blockers are there.
+    blockers. `answer` says why a missing fact is absent, `proofs` why blockers are there. A `pattern` is what a record
+    in another literal is taken apart into, which trees leave out.
     """
 
     text: str
@@ -32,6 +33,7 @@ class TriedLiteral:
     blocking: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     answer: int = -1
     proofs: tuple[int, ...] = ()
+    pattern: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,8 @@ def _literal_json(literal: TriedLiteral) -> dict[str, Any]:
         found["free"] = list(literal.free)
     if literal.answer >= 0:
         found["answer"] = literal.answer
+    if literal.pattern:
+        found["pattern"] = True
     return found
 
 
@@ -129,7 +133,7 @@ def _answer_lines(document: AbsenceDocument, at: int, indent: str, told: set[int
         yield f"{indent}by {rule.place}: {rule.text}"
         if attempt.instances > 1:
             yield f"{indent}  the nearest of {attempt.instances:,} instances that lack as much:"
-        for literal in attempt.literals:
+        for literal in (each for each in attempt.literals if not each.pattern):
             yield from _literal_lines(document, literal, indent + "  ", told)
 
 

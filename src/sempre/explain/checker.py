@@ -3,6 +3,8 @@
 `check_proof` replays a document, as JSON has it, against a checked program and facts. Every derived fact must follow by
 its rule from nothing but the facts that the document names as its premises; what a negation or an aggregate reads is
 looked up among all facts. A solver of loops and dictionaries does that, literal by literal.
+
+What a counter gives, and `ord`, nobody can tell from rules and values: they may be anything here.
 """
 
 from __future__ import annotations
@@ -27,8 +29,13 @@ from sempre.analysis.model import (
     Unpack,
     Var,
 )
+from sempre.explain.generating import numbers
 from sempre.kernel.reduce import aggregate
 from sempre.network.python_functors import equal_floats, function, matches
+from sempre.rewrites.ranges import RANGE
+
+ANYTHING = object()
+UNTOLD = frozenset({"autoinc", "ord"})
 
 Row = tuple[Any, ...]
 Env = dict[str, Any]
@@ -262,7 +269,8 @@ def _is_bound(expr: Expr, env: Env) -> bool:
 
 def _extended(literal: Literal, env: Env, lookup: Lookup, nested: Lookup) -> Iterator[Env]:
     if isinstance(literal, Match):
-        given = {at: value_of(arg, env) for at, arg in enumerate(literal.args) if _is_bound(arg, env)}
+        bound = {at: value_of(arg, env) for at, arg in enumerate(literal.args) if _is_bound(arg, env)}
+        given = {at: value for at, value in bound.items() if value is not ANYTHING}
         for row in lookup(literal.relation, given):
             yield from _taking(literal.args, row, env)
     elif isinstance(literal, Unpack):
@@ -282,28 +290,16 @@ def _extended(literal: Literal, env: Env, lookup: Lookup, nested: Lookup) -> Ite
 
 def _compared(literal: Compare, env: Env) -> Iterator[Env]:
     for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
-        if isinstance(other, Call) and other.op == "range":
-            for number in _spread([value_of(arg, env) for arg in other.args], other.kind):
+        if isinstance(other, Call) and other.op == RANGE:
+            given = numbers(other.operand, *(value_of(arg, env) for arg in other.args))
+            for number in given:
                 yield from _taking((side,), (number,), env)
             return
-    for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
         if isinstance(side, Var) and side.name not in env:
             yield {**env, side.name: value_of(other, env)}
             return
     if _holds(literal.op, value_of(literal.left, env), value_of(literal.right, env)):
         yield env
-
-
-def _spread(bounds: Sequence[Any], kind: Kind) -> Iterator[Any]:
-    """The numbers of a range; floats are added up one by one."""
-    first, end = bounds[:2]
-    step = bounds[2] if len(bounds) > 2 else 1 if first <= end or kind is Kind.UNSIGNED else -1
-    if step == 0 and first != end:
-        yield first
-    at, last = first, None
-    while at != last and ((step > 0 and at < end) or (step < 0 and at > end)):
-        yield at
-        at, last = at + step, at
 
 
 def _taking(args: Sequence[Expr], row: Sequence[Any], env: Env) -> Iterator[Env]:
@@ -336,10 +332,14 @@ def value_of(expr: Expr, env: Env) -> Any:
     if isinstance(expr, Const):
         return float(expr.value) if expr.kind is Kind.FLOAT and expr.value is not None else expr.value
     args = [value_of(arg, env) for arg in expr.args]
+    if expr.op in UNTOLD or (expr.op != "record" and any(arg is ANYTHING for arg in args)):
+        return ANYTHING
     return tuple(args) if expr.op == "record" else function(expr.op, expr.operand.value)(*args)
 
 
 def _same(a: Any, b: Any) -> bool:
+    if a is ANYTHING or b is ANYTHING:
+        return True
     if isinstance(a, float) and isinstance(b, float):
         return equal_floats(a, b)
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -348,6 +348,8 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _holds(op: str, a: Any, b: Any) -> bool:
+    if a is ANYTHING or b is ANYTHING:
+        return True
     if op in ("=", "!="):
         return _same(a, b) == (op == "=")
     if op in ("match", "not_match"):

@@ -15,7 +15,7 @@ from sempre.data import dataclass
 
 FORMAT = 1
 EXPLICIT, DERIVED = "explicit", "rule"
-FACT, TEST, ABSENT, AGGREGATE = "fact", "test", "absent", "aggregate"
+FACT, TEST, ABSENT, AGGREGATE, PATTERN = "fact", "test", "absent", "aggregate", "pattern"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,9 @@ class ExplainedRule:
 class Premise:
     """What one literal of a rule's body comes to.
 
-    `kind` is `fact` (and `node` the number of its node), `test`, `absent` (nothing was found of `text`), or
-    `aggregate`: then `size` is how many rows the group has, and `nodes` are the facts of the row that decided.
+    `kind` is `fact` (and `node` the number of its node), `test`, `absent` (nothing was found of `text`), `pattern`
+    (what a record in another premise is taken apart into, which trees leave out), or `aggregate`: then `size` is how
+    many rows the group has, and `nodes` are the facts of the row that decided.
     """
 
     kind: str

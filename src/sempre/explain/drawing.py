@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sempre.explain.absence_document import HOLDS, OPEN, AbsenceDocument
-from sempre.explain.document import ABSENT, AGGREGATE, EXPLICIT, FACT, ProofDocument
+from sempre.explain.document import ABSENT, AGGREGATE, EXPLICIT, FACT, PATTERN, ProofDocument
 
 
 def proof_dot(document: ProofDocument) -> str:
@@ -16,7 +16,7 @@ def proof_dot(document: ProofDocument) -> str:
         for number, premise in enumerate(node.premises):
             if premise.kind == FACT and premise.node >= 0:
                 lines.append(f"  n{at} -> n{premise.node};")
-            elif premise.kind != FACT:
+            elif premise.kind not in (FACT, PATTERN):
                 text = f"no {premise.text}" if premise.kind == ABSENT else premise.text
                 lines.append(f"  n{at}_{number} [label={_quoted(text)}, shape=plaintext];")
                 lines.append(f"  n{at} -> n{at}_{number} [style=dashed];")
@@ -34,6 +34,8 @@ def absence_dot(document: AbsenceDocument) -> str:
             rule = document.rules[attempt.rule]
             lines.append(f"  a{at}_{number} [label={_quoted(rule.text)}, shape=plaintext];\n  a{at} -> a{at}_{number};")
             for place, literal in enumerate(attempt.literals):
+                if literal.pattern:
+                    continue
                 color = "black" if literal.state == HOLDS else "gray" if literal.state == OPEN else "red"
                 name = f"a{at}_{number}_{place}"
                 lines.append(f"  {name} [label={_quoted(literal.text)}, shape=box, color={color}];")

@@ -37,6 +37,7 @@ from sempre.analysis.model import (
 from sempre.backends.bindings import Bindings, compute
 from sempre.backends.local import LocalBackend
 from sempre.data import dataclass
+from sempre.explain.generating import numbers_of_codes, without_generators
 from sempre.limits import Limits
 from sempre.maintain.planning import Plans
 from sempre.plan.backend import sealed
@@ -158,8 +159,8 @@ def head_literals(rule: NormalRule, ignored: int | None = None) -> tuple[list[st
 class EvidenceState:
     """One state of a database: its relations and its explicit facts, in this process.
 
-    `program` has the rules as they are explained, not as they are evaluated. `version_of` and `explicit_of` give a
-    relation, in this process.
+    `program` has the rules as they are explained, and `evaluated` as they are evaluated. `version_of` and `explicit_of`
+    give a relation, in this process.
     """
 
     def __init__(
@@ -169,8 +170,10 @@ class EvidenceState:
         version_of: Callable[[str], Trace],
         explicit_of: Callable[[str], Trace],
         values: Values,
+        evaluated: CheckedProgram | None = None,
     ) -> None:
         self.program = program
+        self.evaluated = evaluated or program
         self.values = values
         self.limits: Limits = backend.limits
         self.fields: Mapping[str, tuple[Field, ...]] = backend.fields
@@ -201,7 +204,9 @@ class Bench:
 
     def __init__(self, state: EvidenceState, inquiries: Sequence[Inquiry]) -> None:
         self.state = state
-        self.program = _extended(state.program, inquiries)
+        generated = without_generators(_extended(state.program, inquiries), state.evaluated)
+        self.program, self.asks = generated.program, generated.asks
+        self._rules = {rule.number: rule for rule in self.program.rules[len(state.program.rules) :]}
         self.backend = LocalBackend(self.program, None, state.limits)
         self.backend.values = state.values
         self.backend.restore(state.fields)
@@ -231,23 +236,38 @@ class Bench:
 
     def ask_rows(self, question: Inquiry, given: Sequence[Codes] | RowSet | None = None) -> RowSet:
         """The same as rows."""
-        rule, name = question.rule, question.given_relation
-        sizes: dict[str, Any] = {read: self.state.version(read) for read in relations_of(rule.body) if read != name}
+        rule, name = self._rules[question.rule.number], question.given_relation
+        if not question.given:
+            return self._found(rule, None, {})
+        rows = self.rows(name, given) if isinstance(given, list | tuple) else given
+        return self._found(rule, Pivot(0), {name: self.backend.version(rows)})  # type: ignore[arg-type]
+
+    def version(self, name: str) -> Any:
+        """A relation as it is, or all numbers of a `range` that the state has bounds for."""
+        return self._numbers(name, {}) if name in self.asks else self.backend.fitted(name, self.state.version(name))
+
+    def _found(self, rule: NormalRule, pivot: Pivot | None, made: dict[str, Any]) -> RowSet:
+        """What a rule finds; `made` has relations that are not of the state."""
+        for read in sorted(relations_of(rule.body)):
+            if read in self.asks and read not in made:
+                made[read] = self._numbers(read, made)
+        sizes: dict[str, Any] = {read: self.state.version(read) for read in relations_of(rule.body) if read not in made}
+        sizes |= made
         views: dict[tuple[str, Read], Any] = {}
-        pivot: Pivot | None = None
-        asked: Any = None
-        if question.given:
-            rows: Any = self.rows(name, given) if isinstance(given, list | tuple) else given
-            asked = self.backend.version(rows)
-            sizes[name], pivot = asked, Pivot(0)
         plan = self.plans.full(rule, sizes) if pivot is None else self.plans.delta(rule, pivot, sizes)
         for (read, how), orders in self.plans.needed_orders([(rule, pivot)]).items():
-            if read == name:
-                views[read, how] = self.backend.view(asked.indexed(orders))
+            if read in made:
+                views[read, how] = self.backend.view(made[read].indexed(orders))
             else:
                 views[read, how] = self.backend.view(self._fitted(read, orders))
         found: RowSet = self.backend.derive(rule.relation, [plan], views, self.backend.empty(rule.relation))  # type: ignore[list-item]
         return found
+
+    def _numbers(self, name: str, made: dict[str, Any]) -> Any:
+        """The numbers of a `range` between all bounds that its rule has."""
+        bounds = self._found(self.asks[name], None, made)
+        columns = numbers_of_codes(self.program.relations[name].kinds[-1], list(bounds.columns()))
+        return self.backend.version(self.backend.rows(name, columns, columns[0].size))
 
     def _fitted(self, name: str, orders: Iterable[tuple[int, ...]]) -> Trace:
         return self.backend.fitted(name, self.state.indexed(name, orders))

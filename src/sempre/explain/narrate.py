@@ -17,6 +17,7 @@ from sempre.explain.document import (
     DERIVED,
     EXPLICIT,
     FACT,
+    PATTERN,
     TEST,
     ExplainedRule,
     Premise,
@@ -25,7 +26,16 @@ from sempre.explain.document import (
 )
 from sempre.explain.inquiries import Bench, CodedFact, Codes, Inquiry, code_of, inquiry, type_of
 from sempre.explain.prover import ProofStep, Prover
-from sempre.explain.wording import body_text, fact_text, filled, fold_text, literal_text, sentence_of, value_text
+from sempre.explain.wording import (
+    Shapes,
+    body_text,
+    fact_text,
+    filled,
+    fold_text,
+    literal_text,
+    sentence_of,
+    value_text,
+)
 from sempre.results import Decoder
 
 # Rows of a group that are told where all of them decide.
@@ -49,6 +59,7 @@ class Narrator:
         self.steps: dict[CodedFact, ProofStep] = {}
         self._groups: dict[tuple[int, int], tuple[Inquiry, Bench]] = {}
         self._known: dict[tuple[int, int, Codes], Group] = {}
+        self._shapes: dict[int, Shapes] = {}
 
     def close(self) -> None:
         """Give back the threads."""
@@ -109,6 +120,12 @@ class Narrator:
             frontier, extra = coming, []
         return order, numbers
 
+    def shapes(self, at: int) -> Shapes:
+        """What records in a rule are taken apart into."""
+        if at not in self._shapes:
+            self._shapes[at] = Shapes.of(self.prover.rules[at].rule, self.state.program)
+        return self._shapes[at]
+
     def rule(self, at: int) -> ExplainedRule:
         rule = self.prover.rules[at].rule
         return ExplainedRule(at, rule.text, str(rule.span), sentence_of(rule, self.state.program))
@@ -142,19 +159,20 @@ class Narrator:
     def _premises(
         self, step: ProofStep, rule: NormalRule, bindings: dict[str, Any], numbers: dict[CodedFact, int]
     ) -> Iterable[Premise]:
-        facts = iter(step.premises)
+        facts, shapes = iter(step.premises), self.shapes(step.rule)
         for at, literal in enumerate(rule.body):
             if isinstance(literal, Match):
-                yield Premise(FACT, literal_text(literal, bindings), numbers.get(next(facts), -1))
+                yield Premise(FACT, literal_text(literal, bindings, shapes), numbers.get(next(facts), -1))
             elif isinstance(literal, Not):
-                yield Premise(ABSENT, body_text(literal.body, bindings))
+                yield Premise(ABSENT, body_text(literal.body, bindings, shapes))
             elif isinstance(literal, Fold):
                 group = self._group(step, rule, at, literal)
                 nodes = tuple(numbers[fact] for fact in group.facts if fact in numbers)
-                text = f"{value_text(bindings[literal.result.name])} = {fold_text(literal, bindings)}"
+                text = f"{value_text(bindings[literal.result.name])} = {fold_text(literal, bindings, shapes)}"
                 yield Premise(AGGREGATE, text, -1, group.size, nodes)
             else:
-                yield Premise(TEST, literal_text(literal, bindings))
+                kind = PATTERN if shapes.is_told_elsewhere(literal) else TEST
+                yield Premise(kind, literal_text(literal, bindings, shapes))
 
     # ----------------------------------------------------------------------------------------------- aggregates
 

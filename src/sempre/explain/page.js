@@ -52,11 +52,14 @@
     if (premise.kind === "fact") {
       return [premise.node < 0 ? make("div", "node leaf quiet", premise.text + " (deeper)") : fact(premise.node)];
     }
+    if (premise.kind === "pattern") return [];
     const text = premise.kind === "absent" ? "no " + premise.text : premise.text;
     const rows = premise.kind === "aggregate" ? ", of " + premise.size + (premise.size === 1 ? " row" : " rows") : "";
     const leaf = make("div", "node leaf " + premise.kind);
     leaf.append(make("span", "fact", text + rows));
-    return [leaf, ...(premise.nodes || []).map((at) => fact(at))];
+    const rest = make("div", "below");
+    rest.append(...(premise.nodes || []).map((at) => fact(at)));
+    return rest.childElementCount ? [leaf, rest] : [leaf];
   }
 
   function setAll(tree, open) {
@@ -142,7 +145,7 @@
       const below = make("div", "below");
       const count = attempt.instances;
       if (count > 1) below.append(make("div", "leaf quiet", "the nearest of " + count + " instances"));
-      for (const literal of attempt.literals) below.append(...tried(literal));
+      for (const literal of attempt.literals) if (!literal.pattern) below.append(...tried(literal));
       fold.append(line, below);
       box.append(fold);
     }

@@ -24,8 +24,9 @@ class StratumRounds:
     def of(bench: Bench, stratum: Stratum) -> StratumRounds:
         """Evaluates the stratum from the bottom, by rounds alone; what it reads is not evaluated again."""
         state, backend, own = bench.state, bench.backend, stratum.relations
+        stratum = bench.program.strata[stratum.index]
         reads = set().union(*(relations_of(r.body) for r in (*stratum.nonrecursive, *stratum.recursive)))
-        new = {name: backend.fitted(name, state.version(name)) for name in reads - set(own)}
+        new = {name: bench.version(name) for name in reads - set(own)}
         explicit = {name: backend.fitted(name, state.explicit(name)) for name in own}
         work = Work(bench.program, sealed(backend), bench.plans, {}, explicit, explicit, {}, _unseen, new)  # type: ignore[arg-type]
         outcome, fixpoint = materialize_with(work, stratum, walking=False)

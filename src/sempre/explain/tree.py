@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sempre.explain.document import AGGREGATE, EXPLICIT, FACT, ProofDocument, ToldFact
+from sempre.explain.document import ABSENT, AGGREGATE, EXPLICIT, FACT, PATTERN, ProofDocument, ToldFact
 
 SHOWN_BASE = 20
 
@@ -40,11 +40,12 @@ def _short(document: ProofDocument) -> list[str]:
 
 def _lines(document: ProofDocument, root: int, first: str, rest: str, told: dict[int, int]) -> Iterator[str]:
     """The lines of a node and of all below, without recursion: proofs can be thousands of levels deep."""
-    stack: list[tuple[int, str, str, str]] = [(root, first, rest, "")]
+    stack: list[tuple[int, str, str, str, tuple[int, ...]]] = [(root, first, rest, "", ())]
     while stack:
-        at, first, rest, text = stack.pop()
+        at, first, rest, text, inner = stack.pop()
         if at < 0:
             yield first + text
+            _push(stack, rest, [(child, "", ()) for child in inner])
             continue
         node = document.nodes[at]
         if node.kind == EXPLICIT:
@@ -55,10 +56,15 @@ def _lines(document: ProofDocument, root: int, first: str, rest: str, told: dict
             continue
         told[at] = at
         yield first + node.text + _how(document, node)
-        below = _below(node)
-        for number, (child, text) in enumerate(reversed(below)):
-            last = number == 0
-            stack.append((child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), text))
+        _push(stack, rest, _below(node))
+
+
+def _push(
+    stack: list[tuple[int, str, str, str, tuple[int, ...]]], rest: str, below: list[tuple[int, str, tuple[int, ...]]]
+) -> None:
+    for number, (child, text, inner) in enumerate(reversed(below)):
+        last = number == 0
+        stack.append((child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), text, inner))
 
 
 def _how(document: ProofDocument, node: ToldFact) -> str:
@@ -69,15 +75,15 @@ def _how(document: ProofDocument, node: ToldFact) -> str:
     )
 
 
-def _below(node: ToldFact) -> list[tuple[int, str]]:
-    """What stands below a node: numbers of nodes, or text (-1)."""
-    found: list[tuple[int, str]] = []
+def _below(node: ToldFact) -> list[tuple[int, str, tuple[int, ...]]]:
+    """What stands below a node: numbers of nodes, or text (-1) with the nodes that are below it."""
+    found: list[tuple[int, str, tuple[int, ...]]] = []
     for premise in node.premises:
         if premise.kind == FACT:
-            found.append((premise.node, f"{premise.text}  (deeper)"))
+            found.append((premise.node, f"{premise.text}  (deeper)", ()))
         elif premise.kind == AGGREGATE:
-            found.append((-1, f"{premise.text}, of {premise.size:,} row{'' if premise.size == 1 else 's'}"))
-            found += [(at, "") for at in premise.nodes]
-        else:
-            found.append((-1, premise.text if premise.kind != "absent" else f"no {premise.text}"))
+            text = f"{premise.text}, of {premise.size:,} row{'' if premise.size == 1 else 's'}"
+            found.append((-1, text, premise.nodes))
+        elif premise.kind != PATTERN:
+            found.append((-1, premise.text if premise.kind != ABSENT else f"no {premise.text}", ()))
     return found

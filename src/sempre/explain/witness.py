@@ -125,6 +125,8 @@ class Witness:
         found: dict[CodedFact, ProofStep] = {}
         paths = [self._path(source, target) for _, (source, target) in asked]
         edges = dict.fromkeys((self.name, edge) for path in paths for edge in itertools.pairwise(path))
+        if self._symmetric is not None:  # which may be what turns a generator round
+            edges.update(dict.fromkeys([(self.name, (target, source)) for _, (source, target) in edges]))
         explicit, steps = prover.instances(list(edges))
         for step in steps:
             if all(premise[0] != self.name for premise in step.premises):

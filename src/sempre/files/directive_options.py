@@ -13,6 +13,7 @@ from sempre.analysis.model import CheckedProgram, Relation
 from sempre.data import dataclass
 from sempre.diagnostics import Diagnostic, ProgramError
 from sempre.files.matching import BY_NAME, IN_DIRECTIVE, ColumnChoice
+from sempre.files.value_choice import AS_THEY_ARE, BadChoice, ValueChoice, value_choice
 from sempre.lang.syntax import Directive
 
 TEXT = ("file", "csv", "stdin", "stdout")
@@ -24,7 +25,7 @@ KNOWN_IO = {
 SPARK_ONLY = ("jdbc", "spark")
 KNOWN_OPTIONS = (
     "IO", "filename", "delimiter", "rfc4180", "headers", "columns", "extra", "compress", "format", "table", "mode",
-    "nulls", "dbname",
+    "nulls", "decimals", "dbname",
 )  # fmt: skip
 # Passed on to Spark's JDBC source as they are; `url`, `user` and `password` may be `$NAME`, from the environment.
 JDBC_OPTIONS = (
@@ -34,6 +35,11 @@ JDBC_OPTIONS = (
 # Tables that keep versions; a path is relative to the folder of the facts, an Iceberg table may be in a catalog.
 LAKE = ("delta", "iceberg")
 CATALOG_OPTIONS = ("catalog", "uri", "warehouse")
+# Databases, whose tables change in transactions.
+SQL = ("sqlite", "jdbc")
+# Tables that have no versions: a column may tell which rows are new, and others which row they replace.
+FOLLOWED_BY_COLUMN = ("sqlite", "jdbc", "spark")
+FOLLOWING = ("follow", "key")
 # Written by Soufflé's own tools into directives; they change nothing here.
 IGNORED_OPTIONS = ("attributeNames", "name", "operation", "fact-dir", "output-dir")
 
@@ -62,6 +68,7 @@ class Endpoint:
     `layout` is that of JSON: list, object or lines. `changes`: each epoch's changes are appended instead of the state
     replaced; `merges`: the state is brought up to date instead of replaced. `table`, `jdbc` and `catalog` are where the
     facts are instead of a file. `taking` says how the columns of what has names are found.
+    `follow` is a column that grows with every write, and `key` are those by which a row replaces another.
     """
 
     io: str
@@ -70,16 +77,23 @@ class Endpoint:
     compress: bool = False
     layout: str = "list"
     changes: bool = False
-    drop_nulls: bool = False
+    values: ValueChoice = AS_THEY_ARE
     table: str = ""
     jdbc: tuple[tuple[str, str], ...] = ()
     taking: ColumnChoice = BY_NAME
     catalog: tuple[tuple[str, str], ...] = ()
     merges: bool = False
+    follow: str = ""
+    key: tuple[str, ...] = ()
 
     @property
     def needs_spark(self) -> bool:
-        return self.io in SPARK_ONLY or (self.changes and self.io not in LAKE)
+        return self.io in SPARK_ONLY or (self.changes and self.io not in (*LAKE, "sqlite", "parquet"))
+
+    @property
+    def keeps_epoch(self) -> bool:
+        """Whether this output is a table that says itself which epoch it shows."""
+        return self.io in LAKE or (self.io in SQL and (self.changes or self.merges))
 
 
 class _BadOption(ValueError):
@@ -94,10 +108,11 @@ def output_endpoint(relation: Relation, directive: Directive) -> Endpoint:
     return _endpoint(relation, directive, "output")
 
 
-def changes_tables(checked: CheckedProgram) -> list[str]:
-    """The outputs that are tables of changes which say themselves what they have: only a store can go on with them."""
+def changes_tables(checked: CheckedProgram, *, spark: bool) -> list[str]:
+    """The outputs of changes that only a store can go on with: they say themselves which epoch they show."""
+    alone = (*LAKE, "sqlite") if spark else (*LAKE, "sqlite", "parquet")
     outputs = [(each, output_endpoint(each, way)) for each in checked.relations.values() for way in each.outputs]
-    return [relation.name for relation, endpoint in outputs if endpoint.changes and endpoint.io in LAKE]
+    return [relation.name for relation, endpoint in outputs if endpoint.changes and endpoint.io in alone]
 
 
 def check_directives(checked: CheckedProgram, *, spark: bool = True) -> list[Diagnostic]:
@@ -133,10 +148,10 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
         raise _BadOption(f"`IO={io}` is unknown for .{direction}\nUse one of: {', '.join(KNOWN_IO[direction])}.")
     compress = _flag(options, "compress")
     text = _text_format(relation, options, io) if io in TEXT else TextFormat()
-    if io == "sqlite" and ({"mode", "compress", "format"} & options.keys() or not relation.arity):
-        raise _BadOption(
-            "`IO=sqlite` has tables with columns, and no `mode`, `compress` or `format`\nUse a file of text."
-        )
+    unknown = {"compress", "format", "mode"} if direction == "input" else {"compress", "format"}
+    if io == "sqlite" and (unknown & options.keys() or not relation.arity):
+        without = "`mode`, `compress` or `format`" if direction == "input" else "`compress` or `format`"
+        raise _BadOption(f"`IO=sqlite` has tables with columns, and no {without}\nUse a file of text.")
     if "dbname" in options and (io != "sqlite" or "filename" in options):
         raise _BadOption("`dbname` names the file of `IO=sqlite`, as `filename` does\nKeep one of them.")
     filename = options.get("filename") or options.get("dbname") or _default_name(relation.name, io, direction, compress)
@@ -147,12 +162,13 @@ def _build(relation: Relation, options: Mapping[str, str], direction: str) -> En
         compress or (direction == "output" and filename.endswith(".gz")),
         _choice(options, "format", ("list", "object", "lines")),
         direction == "output" and _mode(options, io) == "changes",
-        direction == "input" and _choice(options, "nulls", ("error", "drop")) == "drop",
+        _values(relation, options) if direction == "input" else AS_THEY_ARE,
         options.get("table", relation.name) if io in (*SPARK_ONLY, *LAKE, "sqlite") else "",
         _query_options(options, direction, io) if io in SPARK_ONLY else (),
         _taking(relation, options, io, direction),
         tuple((key, options[key]) for key in CATALOG_OPTIONS if key in options),
         direction == "output" and _mode(options, io) == "merge",
+        *_following(relation, options, direction),
     )
 
 
@@ -163,11 +179,37 @@ def _carrier(options: Mapping[str, str], direction: str, io: str) -> str:
     return {"csv": "file", "jsonfile": "json"}.get(io, io)
 
 
+def _following(relation: Relation, options: Mapping[str, str], direction: str) -> tuple[str, tuple[str, ...]]:
+    """The column that says which rows are new, and those that say which row they replace."""
+    follow, key = options.get("follow", ""), tuple(filter(None, options.get("key", "").split(",")))
+    if direction == "output" and (follow or key):
+        raise _BadOption("`follow` and `key` say how an .input is read\nLeave them out.")
+    if key and not follow:
+        raise _BadOption("`key` says which row a later one replaces: it needs a column that tells which are later\n"
+                         'Add one, as in follow="updated_at"; without both, all rows are compared.')  # fmt: skip
+    unknown = [name for name in key if name not in relation.columns]
+    if unknown:
+        raise _BadOption(f"`key={','.join(key)}`: relation `{relation.name}` has no column `{unknown[0]}`\n"
+                         f"It has {', '.join(relation.columns)}.")  # fmt: skip
+    return follow, key
+
+
+def _values(relation: Relation, options: Mapping[str, str]) -> ValueChoice:
+    """What nulls and decimals become."""
+    try:
+        return value_choice(relation, options.get("nulls"), options.get("decimals"))
+    except BadChoice as error:
+        raise _BadOption(str(error)) from None
+
+
 def _mode(options: Mapping[str, str], io: str) -> str:
     """How an output follows the state."""
     mode = _choice(options, "mode", ("overwrite", "changes", "merge"))
-    if mode == "merge" and io not in LAKE:
-        raise _BadOption("`mode=merge` is for tables that keep versions\nUse IO=delta or IO=iceberg, or leave it out.")
+    if mode == "merge" and io not in (*LAKE, *SQL):
+        raise _BadOption(
+            "`mode=merge` is for tables that can change in part\n"
+            "Use IO=delta, IO=iceberg, IO=sqlite or IO=jdbc, or leave it out."
+        )
     return mode
 
 
@@ -189,7 +231,8 @@ def _taking(relation: Relation, options: Mapping[str, str], io: str, direction: 
 
 
 def _check_keys(options: Mapping[str, str], io: str) -> None:
-    known = KNOWN_OPTIONS + {"jdbc": JDBC_OPTIONS, "iceberg": CATALOG_OPTIONS, "spark": ("query",)}.get(io, ())
+    own = {"jdbc": JDBC_OPTIONS, "iceberg": CATALOG_OPTIONS, "spark": ("query",)}.get(io, ())
+    known = KNOWN_OPTIONS + own + (FOLLOWING if io in FOLLOWED_BY_COLUMN else ())
     for key in options:
         if key not in known + IGNORED_OPTIONS:
             raise _BadOption(f"unknown option `{key}`\nUse one of: {', '.join(known)}.")

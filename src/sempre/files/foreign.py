@@ -15,6 +15,7 @@ from sempre.files.columns import CODED, RANGES, marked_by_position, schema_of, t
 from sempre.files.instants import Unsuited, whole_numbers
 from sempre.files.matching import BY_NAME, ColumnChoice, matched
 from sempre.files.records import Value, format_record, parse_record
+from sempre.files.value_choice import AS_THEY_ARE, ValueChoice, filled, scaled, unscaled
 
 # ------------------------------------------------------------------------------------------------- Parquet
 
@@ -24,7 +25,7 @@ def read_parquet(
     relation: Relation,
     types: Mapping[str, Type],
     *,
-    drop_nulls: bool = False,
+    values: ValueChoice = AS_THEY_ARE,
     taking: ColumnChoice = BY_NAME,
     coded: bool = False,
 ) -> pa.Table:
@@ -38,7 +39,7 @@ def read_parquet(
     except (OSError, pa.ArrowInvalid) as error:
         reason = str(error).splitlines()[0]
         raise _error("E506", f"cannot read `{path}` as Parquet: {reason}", str(path)) from None
-    return conform(table, relation, str(path), types, drop_nulls=drop_nulls, taking=taking, coded=coded)
+    return conform(table, relation, str(path), types, values=values, taking=taking, coded=coded)
 
 
 def conform(
@@ -47,7 +48,7 @@ def conform(
     origin: str,
     types: Mapping[str, Type],
     *,
-    drop_nulls: bool = False,
+    values: ValueChoice = AS_THEY_ARE,
     taking: ColumnChoice = BY_NAME,
     coded: bool = False,
 ) -> pa.Table:
@@ -59,12 +60,12 @@ def conform(
     if relation.arity == 0:
         return unit_table(table.num_rows > 0)
     table = table.select(list(places.places))
-    table = table.drop_null() if drop_nulls else table
+    table = table.drop_null() if values.drop_nulls else table
     found: list[Diagnostic] = []
     columns = []
     for column, name, type_ in zip(table.columns, relation.columns, relation.types, strict=True):
         try:
-            columns.append(_conform_column(column, type_, types, coded))
+            columns.append(_conform_column(column, type_, types, coded, name, values))
         except _Unfit as error:
             message = f"column `{name}` of relation `{relation.name}`: {error}"
             found.append(Diagnostic(error.code, message, Span(origin, 0, 0, 0, 0), hint=error.hint))
@@ -83,32 +84,41 @@ class _Unfit(ValueError):
 
 
 def _conform_column(
-    column: pa.ChunkedArray, type_: Type, types: Mapping[str, Type], coded: bool = False
+    column: pa.ChunkedArray,
+    type_: Type,
+    types: Mapping[str, Type],
+    coded: bool = False,
+    name: str = "",
+    values: ValueChoice = AS_THEY_ARE,
 ) -> pa.ChunkedArray:
-    if column.null_count:
+    fill = values.fill(name)
+    if column.null_count and fill is None:
         noun = "null" if column.null_count == 1 else "nulls"
         raise _Unfit("E508", f"{column.null_count:,} {noun}", "Remove the rows, or fill in a value.")
     given = column.type
-    if coded and given == CODED and type_.kind is Kind.SYMBOL:
+    if coded and given == CODED and type_.kind is Kind.SYMBOL and not column.null_count:
         return column
     if pa.types.is_dictionary(given):
         column = column.cast(given.value_type)
         given = given.value_type
     match type_.kind:
         case Kind.NUMBER | Kind.UNSIGNED:
-            return _conform_integers(column, type_, types)
+            if values.takes_decimals(name):
+                return filled(_conform_decimals(column, type_.kind, values.scale(name) or 0), type_.kind, fill)
+            return filled(_conform_integers(column, type_, types), type_.kind, fill)
         case Kind.FLOAT:
-            if not (pa.types.is_floating(given) or pa.types.is_integer(given)):
-                raise _wrong_type(given, "double")
-            return column.cast(pa.float64(), safe=False)
+            is_number = pa.types.is_floating(given) or pa.types.is_integer(given)
+            if not (is_number or (pa.types.is_decimal(given) and values.takes_decimals(name))):
+                raise _wrong_type(given, "double", "decimals=float in .input takes the nearest float.")
+            return filled(column.cast(pa.float64(), safe=False), type_.kind, fill)
         case Kind.SYMBOL:
             if not (pa.types.is_string(given) or pa.types.is_large_string(given)):
                 raise _wrong_type(given, "string")
-            return column.cast(pa.string())
+            return filled(column.cast(pa.string()), type_.kind, fill)
         case Kind.RECORD:
             if not (pa.types.is_string(given) or pa.types.is_large_string(given)):
                 raise _wrong_type(given, "string with text such as [1, nil]")
-            texts = [_record_text(text, type_, types) for text in column.to_pylist()]
+            texts = [_record_text(text, type_, types) for text in filled(column, type_.kind, fill).to_pylist()]
             return pa.chunked_array([pa.array(texts, pa.string())])
 
 
@@ -119,7 +129,7 @@ def _conform_integers(column: pa.ChunkedArray, type_: Type, types: Mapping[str, 
     except Unsuited as error:
         raise _Unfit("E509", str(error), error.hint) from None
     if whole is None:
-        raise _wrong_type(column.type, "bigint")
+        raise _wrong_type(column.type, "bigint", f'decimals="NAME={getattr(column.type, "scale", 0)}" takes units.')
     try:
         return whole.cast(pa.int64() if kind is Kind.NUMBER else pa.uint64())
     except pa.ArrowInvalid:
@@ -127,8 +137,21 @@ def _conform_integers(column: pa.ChunkedArray, type_: Type, types: Mapping[str, 
         raise _Unfit("E504", "a value is out of range", f"Use a value from {low} to {high}.") from None
 
 
-def _wrong_type(given: pa.DataType, wanted: str) -> _Unfit:
-    return _Unfit("E509", f"a column of type {given} cannot be read", f"Cast it to {wanted} where the file is written.")
+def _conform_decimals(column: pa.ChunkedArray, kind: Kind, scale: int) -> pa.ChunkedArray:
+    if not pa.types.is_decimal(column.type):
+        hint = "Leave its scale out of `decimals`, if it holds what the numbers stood for."
+        raise _Unfit("E509", f"a column of type {column.type} has no decimals", hint)
+    try:
+        return scaled(column, kind, scale)
+    except pa.ArrowInvalid:
+        raise _Unfit(*unscaled(scale)) from None
+
+
+def _wrong_type(given: pa.DataType, wanted: str, decimals: str = "") -> _Unfit:
+    hint = f"Cast it to {wanted} where the file is written."
+    if decimals and pa.types.is_decimal(given):
+        hint = f"Cast it to {wanted} where the file is written; or {decimals}"
+    return _Unfit("E509", f"a column of type {given} cannot be read", hint)
 
 
 def _record_text(text: str, type_: Type, types: Mapping[str, Type]) -> str:
@@ -148,12 +171,12 @@ def read_json(
     types: Mapping[str, Type],
     *,
     layout: str = "list",
-    drop: bool = False,
+    values: ValueChoice = AS_THEY_ARE,
     taking: ColumnChoice = BY_NAME,
 ) -> pa.Table:
     """The facts of a JSON file: a list of rows or, with the layout `lines`, a row per line.
 
-    A row is a list or an object by column name. `drop` leaves out the rows that have a null.
+    A row is a list or an object by column name. `values` says what becomes of nulls.
     """
     rows = _json_lines(data, origin) if layout == "lines" else _json(data, origin, 1)
     if not isinstance(rows, list):
@@ -165,14 +188,14 @@ def read_json(
     found: list[Diagnostic] = []
     for number, row in enumerate(rows, 1):
         try:
-            values = _json_row(names.ordered(row), relation, types, drop)
+            read = _json_row(names.ordered(row), relation, types, values)
         except _Unfit as error:
             message = f"row {number} of `{origin}`: {error}"
             found.append(Diagnostic(error.code, message, Span(origin, 0, 0, 0, 0), hint=error.hint))
             continue
-        if values is None:
+        if read is None:
             continue
-        for value, target in zip(values, columns, strict=True):
+        for value, target in zip(read, columns, strict=True):
             target.append(value)
     if found:
         raise DataError(found[:20])
@@ -220,13 +243,15 @@ class _Keys:
         return [row[name] for name in order]
 
 
-def _json_row(row: Any, relation: Relation, types: Mapping[str, Type], drop: bool) -> list[object] | None:
+def _json_row(row: Any, relation: Relation, types: Mapping[str, Type], values: ValueChoice) -> list[object] | None:
     """The values of a row; None if it has a null, and such are to be dropped."""
     if not isinstance(row, list) or len(row) != relation.arity:
         count = len(row) if isinstance(row, list) else 1
         raise _Unfit("E502", f"expected {relation.arity} values, found {count}")
-    if drop and None in row:
+    if values.drop_nulls and None in row:
         return None
+    if values.fills:
+        row = [values.fill(name) if cell is None else cell for name, cell in zip(relation.columns, row, strict=True)]
     return [_json_value(value, type_, types) for value, type_ in zip(row, relation.types, strict=True)]
 
 

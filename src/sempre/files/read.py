@@ -113,7 +113,7 @@ def read_endpoint(
     if endpoint.io == "parquet":
         found = existing(path, relation)
         return read_parquet(
-            found, relation, types, drop_nulls=endpoint.drop_nulls, taking=endpoint.taking, coded=texts is not None
+            found, relation, types, values=endpoint.values, taking=endpoint.taking, coded=texts is not None
         )
     if endpoint.io == "sqlite":
         from sempre.files.sqlite_tables import read_sqlite
@@ -127,7 +127,7 @@ def read_endpoint(
     if endpoint.io == "json":
         return read_json(
             data, relation, str(path), types,
-            layout=endpoint.layout, drop=endpoint.drop_nulls, taking=endpoint.taking,
+            layout=endpoint.layout, values=endpoint.values, taking=endpoint.taking,
         )  # fmt: skip
     return read_text(data, relation, endpoint.text, str(path), types)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -21,15 +21,28 @@ from sempre.files.directive_options import Endpoint
 from sempre.files.encode import Rows, batches
 from sempre.files.foreign import conform
 
+# Which epoch of which store a table shows, for tables that stores publish to.
+EPOCHS = "sempre_epochs"
 _TYPES = {Kind.NUMBER: "INTEGER", Kind.UNSIGNED: "INTEGER", Kind.FLOAT: "REAL"}
 
 
-def read_sqlite(path: Path, relation: Relation, endpoint: Endpoint, types: Mapping[str, Type]) -> pa.Table:
-    """The facts in a table of a file; columns go by name, or by place where their names are numbers."""
+def read_sqlite(
+    path: Path,
+    relation: Relation,
+    endpoint: Endpoint,
+    types: Mapping[str, Type],
+    where: str = "",
+    values: Sequence[object] = (),
+) -> pa.Table:
+    """The facts in a table of a file; columns go by name, or by place where their names are numbers.
+
+    `where` is a condition on rows, with `values` for its question marks. The column that is followed may be beside
+    those of the relation.
+    """
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             _require(database, path, endpoint.table)
-            cursor = database.execute(f"SELECT * FROM {_quoted(endpoint.table)}")
+            cursor = database.execute(f"SELECT * FROM {quoted(endpoint.table)}{where}", values)
             names = [column[0] for column in cursor.description]
             rows = cursor.fetchall()
     except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -40,7 +53,9 @@ def read_sqlite(path: Path, relation: Relation, endpoint: Endpoint, types: Mappi
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     arrays = [_column(list(column), name, kinds.get(name), path) for name, column in zip(names, columns, strict=True)]
     table = pa.Table.from_arrays(arrays, names=names)
-    return conform(table, relation, str(path), types, drop_nulls=endpoint.drop_nulls, taking=endpoint.taking)
+    if endpoint.taking.places is None and endpoint.follow not in relation.columns:
+        table = table.select([name for name in names if name != endpoint.follow])
+    return conform(table, relation, str(path), types, values=endpoint.values, taking=endpoint.taking)
 
 
 def _column(values: list[object], name: str, wanted: pa.DataType | None, path: Path) -> pa.Array:
@@ -65,15 +80,17 @@ def write_sqlite(target: Path, copy: Path, rows: Rows, relation: Relation, endpo
     """Write a table into `copy`, which becomes the file `target`: its other tables stay."""
     if not copy.exists() and target.exists():
         shutil.copyfile(target, copy)
-    table = _quoted(endpoint.table)
+    table = quoted(endpoint.table)
     pairs = zip(relation.columns, relation.kinds, strict=True)
-    columns = ", ".join(f"{_quoted(name)} {_TYPES.get(kind, 'TEXT')}" for name, kind in pairs)
+    columns = ", ".join(f"{quoted(name)} {_TYPES.get(kind, 'TEXT')}" for name, kind in pairs)
     marks = ", ".join("?" * relation.arity)
     try:
         with closing(sqlite3.connect(copy)) as database, database:
             known = "SELECT type FROM sqlite_master WHERE lower(name) = lower(?) AND type IN ('table', 'view')"
             for (kind,) in database.execute(known, (endpoint.table,)).fetchall():
                 database.execute(f"DROP {kind} {table}")
+            for _ in database.execute(known, (EPOCHS,)).fetchall():  # it shows no epoch of a store any more
+                database.execute(f"DELETE FROM {EPOCHS} WHERE target = ?", (endpoint.table,))
             database.execute(f"CREATE TABLE {table} ({columns})")
             for batch in batches(rows):
                 values = zip(*(column.to_pylist() for column in batch.columns), strict=True)
@@ -82,7 +99,8 @@ def write_sqlite(target: Path, copy: Path, rows: Rows, relation: Relation, endpo
         raise _error("E512", f"cannot write `{target}` as SQLite: {str(error).lower()}", target) from None
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """The name of a table or a column as statements have it."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -108,6 +108,16 @@ class CompiledLoops:
         self._functions["expand"](_at(keys), _at(begins), _at(ends), begins.size, _at(rows), _at(found))
         return rows, found
 
+    def sift(
+        self, keys: Ints, begins: Ints, ends: Ints, total: int, shift: int, mask: int, marks: Bytes
+    ) -> tuple[Ints, Ints]:
+        """For every range, its row number and those keys in it whose bits at `shift` are marked."""
+        keys, begins, ends = _ints(keys), _ints(begins), _ints(ends)
+        rows, found = np.empty(total + 1, np.int64), np.empty(total + 1, np.int64)
+        ranges = (_at(keys), _at(begins), _at(ends), begins.size)
+        size = self._functions["sift"](*ranges, shift, mask, _at(marks), _at(rows), _at(found))
+        return rows[:size], found[:size]
+
     def reach(self, starts: Ints, heads: Ints, sources: Ints) -> tuple[Ints, Ints]:
         """The (position of the source, node) pairs that nonempty paths from the sources make."""
         starts, heads, sources = _ints(starts), _ints(heads), _ints(sources)

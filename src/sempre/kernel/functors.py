@@ -303,10 +303,13 @@ def _long_integer(digits: str) -> int:
 
 
 def parse_float(text: str) -> float:
+    """The float that `text` stands for: as Python reads it, with nothing between digits, and those of ASCII alone."""
     try:
-        return float(text)
+        if "_" not in text and text.strip().isascii():
+            return float(text)
     except ValueError:
-        raise Fault(f'"{text}" is not a number') from None
+        pass
+    raise Fault(f'"{text}" is not a number')
 
 
 def _text_to_number(values: Values, text: Column) -> Column:

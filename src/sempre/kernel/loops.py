@@ -307,6 +307,21 @@ def expand(keys: Ints, begins: Ints, ends: Ints, count: int, rows: Ints, found: 
 
 
 @_loop
+def sift(
+    keys: Ints, begins: Ints, ends: Ints, count: int, shift: int, mask: int, marks: Bits, rows: Ints, found: Ints
+) -> int:
+    """As `expand`, of the keys alone whose `(key >> shift) & mask` is marked; `rows` and `found` have a spare place."""
+    n = 0
+    for i in range(count):
+        for position in range(begins[i], ends[i]):
+            key = keys[position]
+            rows[n] = i
+            found[n] = key
+            n += marks[(key >> shift) & mask]
+    return n
+
+
+@_loop
 def reach(
     starts: Ints,
     heads: Ints,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sempre.kernel import compiled
 from sempre.kernel.capacity import MOST_DIRECTORY_KEYS
 from sempre.kernel.join import Mask, Rows
-from sempre.kernel.layout import INT64_MAX, Keys
+from sempre.kernel.layout import INT64_MAX, Column, Field, Keys, Packing
+from sempre.kernel.sieve import Marks, Sieve, marked
 
 # Keys per bucket of the directory, as a power of two.
 BUCKET_BITS = 2
@@ -35,7 +36,7 @@ class Run:
     is built, which leaves a few comparisons a probe.
     """
 
-    __slots__ = ("_directory", "_most", "_probed", "_shift", "keys", "size")
+    __slots__ = ("_directory", "_marks", "_most", "_probed", "_shift", "keys", "size")
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
@@ -45,6 +46,8 @@ class Run:
         # Probes beyond the last key are taken for this one, just past it, where the directory still reaches.
         self._most = 0
         self._directory: NDArray[np.uint32] | None = None
+        # What was marked last, and of what.
+        self._marks: tuple[tuple[Packing, tuple[int, ...], Field], Marks] | None = None
 
     def _loops(self, probes: int) -> Any:
         """The compiled loops, with the directory ready, or None."""
@@ -144,6 +147,9 @@ class Run:
 
     def expand(self, begins: Rows, ends: Rows) -> tuple[Rows, Keys]:
         """For every range, its row number and the keys in it."""
+        if begins.size == 1:
+            keys = self.keys[begins[0] : ends[0]]
+            return np.zeros(keys.size, np.int64), keys
         hits = ends - begins
         total = int(hits.sum())
         loops = compiled.loops(total)
@@ -154,3 +160,33 @@ class Run:
         positions = np.arange(total)
         positions += (begins - hits.cumsum() + hits).take(rows)
         return rows, self.keys.take(positions)
+
+    def sift(self, begins: Rows, ends: Rows, sieve: Sieve) -> tuple[Rows, Keys]:
+        """As `expand`, of the keys alone that the sieve lets through."""
+        total = int(ends.sum()) - int(begins.sum())
+        loops = compiled.loops(total)
+        if loops is not None:
+            rows, keys = loops.sift(self.keys, begins, ends, total, sieve.shift, sieve.mask, sieve.marks)
+            return rows, keys
+        rows, keys = self.expand(begins, ends)
+        through = np.flatnonzero(sieve.marks.take((keys >> sieve.shift) & sieve.mask))
+        return rows.take(through), keys.take(through)
+
+    def marks(self, layout: Packing, prefix: Sequence[int], wanted: Field) -> Marks:
+        """Which values of a field stand in the column after these ones. Kept: a run never changes."""
+        known = (layout, tuple(prefix), wanted)
+        if self._marks is None or self._marks[0] != known:
+            self._marks = (known, marked(self._after(layout, prefix), wanted))
+        return self._marks[1]
+
+    def _after(self, layout: Packing, prefix: Sequence[int]) -> Column:
+        """The column after these values, of the rows that begin with them."""
+        keys = self.keys
+        if prefix:
+            fields = (layout.fields[column] for column in layout.order)
+            if not all(field.holds(value, value) for field, value in zip(fields, prefix, strict=False)):
+                keys = keys[:0]
+            else:
+                low, high = layout.bounds([np.array([value]) for value in prefix], 1)
+                keys = keys[int(keys.searchsorted(low)[0]) : int(keys.searchsorted(high, side="right")[0])]
+        return layout.unpack(keys, layout.order[len(prefix)])

@@ -16,6 +16,9 @@ from sempre.kernel.layout import Column, Keys, Packing, fields_covering, packing
 from sempre.kernel.run import Run
 from sempre.kernel.trace import MERGE_RATIO, SMALL_RUN, RowSet, Trace, within
 
+# The greatest number that four bytes hold.
+MOST_NARROW = (1 << 31) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:
@@ -44,7 +47,7 @@ class Counted:
 
 def narrow(weights: join.Weights) -> join.Weights:
     """Counters are small: four bytes hold nearly all of them."""
-    if weights.size and (int(weights.max()) > np.iinfo(np.int32).max or int(weights.min()) < np.iinfo(np.int32).min):
+    if weights.size and (int(weights.max()) > MOST_NARROW or int(weights.min()) < -MOST_NARROW):
         return weights
     return weights.astype(np.int32)
 

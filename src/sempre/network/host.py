@@ -246,11 +246,12 @@ class Host:
         for number, part in enumerate(parts):
             self._put(DRIVER, Frame({"to": self._asked, "part": number, "of": len(parts), "answer": part}))
 
-    def _read(self, name: str, address: Any = None) -> list[Any]:
-        if address is None:
+    def _read(self, name: str, *address: Any) -> list[Any]:
+        """All facts of a relation, or those at one address, which may be nil."""
+        if not address:
             rows = [row for node in self.nodes.values() for row in node.facts(name)]
         else:
-            found = self.nodes.get(value_of(address))
+            found = self.nodes.get(value_of(address[0]))
             rows = [] if found is None else list(found.facts(name))
         return [rows[at : at + ROWS_AT_ONCE] for at in range(0, max(1, len(rows)), ROWS_AT_ONCE)]
 

@@ -32,6 +32,11 @@ class Message(NamedTuple):
 Fact = tuple[str, Row]
 
 
+def same_address(one: Address, other: Address) -> bool:
+    """Whether two addresses are those of one node; NaN is one, too, and there is one object for it."""
+    return one is other or bool(one == other)
+
+
 class Node(Protocol):
     """One node of the network."""
 

@@ -31,7 +31,7 @@ from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.functors import Fault
 from sempre.network import wire
 from sempre.network.codegen import Enter, Instances
-from sempre.network.node import Address, Fact, Message
+from sempre.network.node import Address, Fact, Message, same_address
 from sempre.network.node_program import NodeProgram, RelationPlan, Step
 from sempre.network.node_tables import Row
 
@@ -146,7 +146,7 @@ class ProofNode:
         self._mark(plan, key)
 
     def _mark(self, plan: RelationPlan, key: Key) -> None:
-        if key[plan.place] == self.address:
+        if same_address(key[plan.place], self.address):
             self.dirty[plan.number][key] = None
         else:
             self.remote[plan.number][key] = None
@@ -183,7 +183,7 @@ class ProofNode:
         try:
             if values:
                 parts.append(plan.parts.part(values, plan.value_kind))
-            whole = key[plan.place] == self.address
+            whole = same_address(key[plan.place], self.address)
             return (0, 1, plan.parts.whole(parts, plan.value_kind) if whole else parts[0], None)
         except Fault as fault:
             detail = f"while evaluating the head of `{plan.name}`"
@@ -287,7 +287,7 @@ class ProofNode:
             return  # the head of an instance under a negation is not known when it goes
         key = plan.split(head)[0]
         self.causes[plan.number][key] = cause
-        if key[plan.place] == self.address:
+        if same_address(key[plan.place], self.address):
             self.suspect[plan.number][key] = cause
 
     def _trigger(self, plan: RelationPlan, row: Row) -> None:

@@ -19,7 +19,7 @@ from typing import Protocol
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.network import wire
-from sempre.network.node import Address, Fact, Message, Node
+from sempre.network.node import Address, Fact, Message, Node, same_address
 from sempre.network.node_tables import Row
 from sempre.network.report import BurstReport
 
@@ -85,7 +85,9 @@ class Adversary:
         self.steps -= 1
         numbers = list(pending)
         if self.mood == "starve":
-            numbers = [number for number in numbers if pending[number].target != self.starved] or numbers
+            numbers = [
+                number for number in numbers if not same_address(pending[number].target, self.starved)
+            ] or numbers
         if self.mood == "newest":
             return [numbers[-1]]
         if self.mood == "oldest":
@@ -93,7 +95,7 @@ class Adversary:
         picked = self.random.choice(numbers)
         if self.mood != "crowd":
             return [picked]
-        together = [number for number in numbers if pending[number].target == pending[picked].target]
+        together = [number for number in numbers if same_address(pending[number].target, pending[picked].target)]
         self.random.shuffle(together)
         return together[: self.random.randint(1, len(together))]
 
@@ -232,7 +234,7 @@ class Simulation:
         if not isinstance(event, NodeChange):
             return picked
         others = (number for number, other in self.pending.items() if isinstance(other, NodeChange))
-        return next(number for number in others if self.pending[number].target == event.target)
+        return next(number for number in others if same_address(self.pending[number].target, event.target))
 
     def _deliver(self, node: Node, events: list[Event]) -> list[Message]:
         out: list[Message] = []

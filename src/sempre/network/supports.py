@@ -25,7 +25,7 @@ from typing import Any
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.functors import Fault
 from sempre.network.diagrams import ALWAYS, NEVER, Diagram, Diagrams, facts_of
-from sempre.network.node import Address, Fact, Message
+from sempre.network.node import Address, Fact, Message, same_address
 from sempre.network.node_program import NodeProgram, RelationPlan
 from sempre.network.node_tables import Row
 
@@ -161,7 +161,7 @@ class SupportNode:
                 continue
             self.dirty[plan.number] = {}
             for row in dirty:
-                if row[plan.location] == self.address:
+                if same_address(row[plan.location], self.address):
                     self._grow(plan, row)
                 else:
                     remote[plan.number][row] = None

@@ -59,6 +59,34 @@ def with_ranges(program: CheckedProgram) -> CheckedProgram:
     return replace(program, rules=tuple(rules), relations=relations, strata=strata)
 
 
+@dataclass(frozen=True, slots=True)
+class AskedRanges:
+    """Rules with an atom in place of every `range`, and what nobody has made yet: the rows of these atoms.
+
+    `asks` has, by the relation of such an atom, the rule that gives the bounds of the numbers in it.
+    """
+
+    rules: tuple[NormalRule, ...]
+    asks: dict[str, NormalRule]
+    relations: dict[str, Relation]
+
+
+def asked_ranges(program: CheckedProgram, first: int) -> AskedRanges:
+    """The rules with an atom for every `range`; `first` is a number for rules that no rule has."""
+    made = _Made(program, first, whole=False)
+    rules = tuple(made.rule(rule) for rule in program.rules)
+    return AskedRanges(rules, {_made_of(rule.relation): rule for rule in made.rules}, made.relations)
+
+
+def _made_of(asked: str) -> str:
+    return RANGE + asked.removeprefix("ask")
+
+
+def has_ranges(program: CheckedProgram) -> bool:
+    """Whether a rule has a `range`."""
+    return any(_ranges(rule.body) for rule in program.rules)
+
+
 def _ranges(body: Iterable[Literal]) -> list[Literal]:
     found: list[Literal] = []
     for literal in body:
@@ -80,10 +108,11 @@ def _range_of(literal: Literal) -> tuple[Var, Call] | None:
 
 @dataclass(slots=True)
 class _Made:
-    """What is added to a program, rule by rule."""
+    """What is added to a program, rule by rule; the rules that make the numbers only for a `whole` one."""
 
     program: CheckedProgram
     number: int
+    whole: bool = True
     rules: list[NormalRule] = field(default_factory=list)
     relations: dict[str, Relation] = field(default_factory=dict)
     nested: list[tuple[str, NormalRule]] = field(default_factory=list)
@@ -152,7 +181,8 @@ class _Made:
         self.rules.append(
             NormalRule(self.next(), asked, tuple(args), body, rule.kinds, False, rule.text, rule.span, records)
         )
-        self.steps(kind, len(args), rule)
+        if self.whole:
+            self.steps(kind, len(args), rule)
         return Match(f"range#{self.count}", (*args, var), call.span), more
 
     def next(self) -> int:

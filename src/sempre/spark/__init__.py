@@ -9,7 +9,7 @@ residency.py  which rows stay on the cluster; odd_lines.py: lines of text that s
 jobs.py       where jobs are started, and ended by Ctrl-C
 sinks.py      `write_outputs` and `write_changes`: outputs through Spark's writers
 streams.py    a stream that keeps a database current: operations.py reads batches, inbox.py keeps them, feed.py tells
-cluster/      strata evaluated by Spark; ship.py brings the package to its tasks
+cluster/      strata evaluated by Spark; ship.py brings the package to its tasks, task_room.py knows their memory
 failures.py   what Spark raises, as our errors
 
 Nothing here changes or stops a session that it was given, caches a frame, or touches anything but DataFrames: all of

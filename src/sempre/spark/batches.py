@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,6 +23,7 @@ from sempre.spark.cluster.crossing import BadTexts, checked
 from sempre.spark.cluster.tables import Table
 from sempre.spark.failures import reading
 from sempre.spark.operations import DELETES, INSERTS, SHOWN_WORDS, Operations, StreamReader, words_in
+from sempre.spark.rejects import FILE, ROW
 from sempre.spark.residency import Residency
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Batch:
     here: Mapping[str, Operations]
     plus: Mapping[str, Rows] = field(default_factory=dict)
     minus: Mapping[str, Rows] = field(default_factory=dict)
+    rejected: pa.Table | None = None
 
 
 class Batches:
@@ -62,12 +64,35 @@ class Batches:
         One that is `kept` is in files already, and can be read any number of times.
         """
         staying = self._staying()
+        if self._reader.rules.in_driver:
+            with reading(what, NOWHERE):
+                return self._looked_through(df, kept)
         if staying is None or not self._reader.schema:
             return _here(self._reader.read(df, what))
         with reading(what, NOWHERE), self._settled(staying, self._reader.chosen(df), kept) as found:
             batch = _Settled(self._reader, staying, found).batch()
         self._guess = batch.rows
         return batch
+
+    def _looked_through(self, df: DataFrame, kept: bool) -> Batch:
+        """A batch whose rows are all looked at here; a second time, with all that they have, if some are wrong."""
+        reader = self._reader
+        table = reader.chosen(df).toArrow() if reader.schema else None
+        if table is None:
+            return _here(reader.read(df, "the batch"))
+        try:
+            return _here(reader.operations(table))
+        except DataError:
+            if not reader.rules.rejects:
+                raise
+        from pyspark.sql import functions as fn
+
+        whole = fn.to_json(fn.struct("*"), {"ignoreNullFields": "false"})
+        file = fn.lit("") if kept else fn.input_file_name()
+        again = reader.chosen(df, {ROW: whole, FILE: file}).toArrow()
+        beside = again.select([ROW, FILE])
+        found, rejected = reader.sorted_out(again.drop_columns([ROW, FILE]), beside)
+        return replace(_here(found), rejected=rejected)
 
     @contextmanager
     def _settled(self, staying: Residency, chosen: DataFrame, kept: bool) -> Iterator[pa.Table | DataFrame]:

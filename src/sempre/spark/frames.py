@@ -19,6 +19,7 @@ from sempre.diagnostics import NOWHERE, DataError, Diagnostic, Span
 from sempre.files.columns import RANGES, marked_by_position, unit_table
 from sempre.files.instants import CLOCK, DATE, INSTANT, RESTORED, Unsuited, check_suited, restored_type
 from sempre.files.matching import BY_NAME, ColumnChoice, ColumnMatch, matched
+from sempre.files.value_choice import AS_THEY_ARE, Value, ValueChoice, filled, scaled, unscaled
 from sempre.spark.failures import reading
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class WantedColumns:
     taking: ColumnChoice = BY_NAME
     what: str = "the DataFrame"
     span: Span = NOWHERE
+    values: ValueChoice = AS_THEY_ARE
 
 
 class Unfit(ValueError):
@@ -70,7 +72,7 @@ class Unfit(ValueError):
 # --------------------------------------------------------------------------------------------------------- in
 
 
-def from_frame(df: DataFrame, wanted: WantedColumns, *, drop_nulls: bool = False) -> Crossing:
+def from_frame(df: DataFrame, wanted: WantedColumns) -> Crossing:
     """The rows of `df`, in one Spark job.
 
     Raises `DataError` naming every column whose type has no place in a relation, or that has nulls.
@@ -83,10 +85,10 @@ def from_frame(df: DataFrame, wanted: WantedColumns, *, drop_nulls: bool = False
             return Crossing(unit_table(not df.isEmpty()), (), True)
     chosen, names, found = chosen_columns(df, wanted)
     with reading(wanted.what, wanted.span):
-        if drop_nulls:
+        if wanted.values.drop_nulls:
             chosen = without_nulls(chosen)
         table = chosen.toArrow()
-    table = finished(table, relation, wanted.span)
+    table = finished(table, relation, wanted.span, wanted.values)
     return Crossing(table if found.by_name else marked_by_position(table), names, found.by_name)
 
 
@@ -113,7 +115,8 @@ def _expressions(wanted: WantedColumns, fields: list[Any], places: Sequence[int]
         try:
             given = field.dataType.simpleString()
             check_instants(given, type_, wanted.types, field.name)
-            columns.append(column_expression(f"c{place}", given, type_.kind, field.name))
+            mended = Mended(wanted.values.fill(name), wanted.values.takes_decimals(name))
+            columns.append(column_expression(f"c{place}", given, type_.kind, field.name, mended))
         except Unfit as error:
             found.append(unfit(relation, name, error, wanted.span))
     if found:
@@ -134,8 +137,41 @@ def check_instants(given: str, type_: Type, types: Mapping[str, Type], name: str
         raise Unfit("E509", str(error), error.hint) from None
 
 
-def column_expression(column: str, given: str, kind: Kind, name: str) -> Column:
-    """The column as Spark should send it."""
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What was asked for of one column: a value in the place of nulls, and that decimals are taken."""
+
+    fill: Value | None = None
+    decimals: bool = False
+
+
+PLAIN = Mended()
+
+
+def column_expression(column: str, given: str, kind: Kind, name: str, mended: Mended = PLAIN) -> Column:
+    """The column as Spark should send it; decimals with a declared scale come as they are."""
+    from pyspark.sql import functions as fn
+
+    if mended.decimals and kind is not Kind.FLOAT and not given.startswith("decimal("):
+        hint = "Leave its scale out of `decimals`, if it holds what the numbers stood for."
+        raise Unfit("E509", f"a column of type {given} has no decimals", hint)
+    if mended.decimals and given.startswith("decimal("):
+        col = fn.col(column)
+        return _or_else(col.cast("double"), kind, mended) if kind is Kind.FLOAT else col
+    return _or_else(_expression(column, given, kind, name), kind, mended)
+
+
+def _or_else(col: Column, kind: Kind, mended: Mended) -> Column:
+    """With a value in the place of nulls."""
+    from pyspark.sql import functions as fn
+
+    if mended.fill is None:
+        return col
+    fill = fn.lit(str(mended.fill)).cast(UNSIGNED) if kind is Kind.UNSIGNED else fn.lit(mended.fill)
+    return fn.coalesce(col, fill if kind is Kind.UNSIGNED else fill.cast(CASTS.get(kind, "string")))
+
+
+def _expression(column: str, given: str, kind: Kind, name: str) -> Column:
     from pyspark.sql import functions as fn
 
     col = fn.col(column)
@@ -159,8 +195,12 @@ def column_expression(column: str, given: str, kind: Kind, name: str) -> Column:
     raise Unfit("E509", f"a column of type {given} cannot be read", _cast(given, kind, name))
 
 
-def crossing_type(given: str, kind: Kind) -> str:
+def crossing_type(given: str, kind: Kind, mended: Mended = PLAIN) -> str:
     """The type of the column as Spark sends it, where `column_expression` finds one."""
+    if mended.decimals and given.startswith("decimal(") and kind is not Kind.FLOAT:
+        return given
+    if mended.fill is not None and kind is Kind.UNSIGNED:
+        return UNSIGNED
     if kind in (Kind.SYMBOL, Kind.RECORD):
         return "string"
     if kind is Kind.FLOAT:
@@ -203,13 +243,13 @@ def without_nulls(df: DataFrame) -> DataFrame:
     return df
 
 
-def finished(table: pa.Table, relation: Relation, span: Span) -> pa.Table:
+def finished(table: pa.Table, relation: Relation, span: Span, values: ValueChoice = AS_THEY_ARE) -> pa.Table:
     """What Spark sent, with the names and types of the relation; raises for every column with nulls or bad values."""
     found: list[Diagnostic] = []
     arrays = []
     for name, kind, column in zip(relation.columns, relation.kinds, table.columns, strict=True):
         try:
-            arrays.append(_finish(column, kind))
+            arrays.append(_finish(column, kind, values, name))
         except Unfit as error:
             found.append(unfit(relation, name, error, span))
     if found:
@@ -217,7 +257,13 @@ def finished(table: pa.Table, relation: Relation, span: Span) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=list(relation.columns))
 
 
-def _finish(column: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
+def _finish(column: pa.ChunkedArray, kind: Kind, values: ValueChoice, name: str) -> pa.ChunkedArray:
+    scale = values.scale(name)
+    if scale is not None:
+        try:
+            column = filled(scaled(column, kind, scale), kind, values.fill(name))
+        except pa.ArrowInvalid:
+            raise Unfit(*unscaled(scale)) from None
     if column.null_count:
         raise nulls(column.null_count)
     given = column.type

@@ -57,7 +57,7 @@ def started_there(spark: SparkSession, workers: int | None, secret: bytes, modul
     """Where the processes listen that so many tasks of a session started; `module` is what they run."""
     count = checked_count(spark, workers)
     ship.ensure(spark)
-    is_local = _setting(spark, "spark.master").startswith("local")
+    is_local = setting(spark, "spark.master").startswith("local")
     df = spark.range(0, count, 1, count).mapInArrow(_starter(secret.hex(), is_local, module), ADDRESS, barrier=True)
     jobs = Jobs(spark)
     try:
@@ -99,7 +99,7 @@ def checked_count(spark: SparkSession, workers: int | None) -> int:
     """How many workers to start. More than tasks can run at once are refused: Spark would wait for the others, and end
     the session at last.
     """
-    if _setting(spark, "spark.dynamicAllocation.enabled").lower() == "true":
+    if setting(spark, "spark.dynamicAllocation.enabled").lower() == "true":
         raise BackendError(
             Diagnostic(
                 "E742",
@@ -107,7 +107,7 @@ def checked_count(spark: SparkSession, workers: int | None) -> int:
                 hint="Use place `cluster`, or a session with a fixed number of executors.",
             )
         )
-    demands = next((name for name in ENCRYPTION if _setting(spark, name).lower() == "true"), None)
+    demands = next((name for name in ENCRYPTION if setting(spark, name).lower() == "true"), None)
     if demands is not None:
         raise BackendError(
             Diagnostic(
@@ -137,21 +137,21 @@ def room(spark: SparkSession, workers: int | None, limits: Limits) -> int:
 
     Those of a local session have the same memory as the driver. Others have their share of an executor's.
     """
-    if _setting(spark, "spark.master").startswith("local") and not _setting(spark, "spark.master").startswith("local-"):
+    if setting(spark, "spark.master").startswith("local") and not setting(spark, "spark.master").startswith("local-"):
         if workers is None:
             return 0
         checked_count(spark, workers)
         return int(machine_memory() * limits.memory_share)
     count = checked_count(spark, workers)
-    executor = parse_size(_setting(spark, "spark.executor.memory") or "1g") or 0
-    at_once = int(_setting(spark, "spark.executor.cores") or 1) // int(_setting(spark, "spark.task.cpus") or 1)
+    executor = parse_size(setting(spark, "spark.executor.memory") or "1g") or 0
+    at_once = int(setting(spark, "spark.executor.cores") or 1) // int(setting(spark, "spark.task.cpus") or 1)
     return int(count * executor * limits.memory_share / max(1, at_once))
 
 
 def slots_of(spark: SparkSession) -> int | None:
     """How many tasks a session can run at once; None if it does not say."""
-    master = _setting(spark, "spark.master")
-    per_task = int(_setting(spark, "spark.task.cpus") or 1)
+    master = setting(spark, "spark.master")
+    per_task = int(setting(spark, "spark.task.cpus") or 1)
     if master == "local":
         return 1
     found = re.fullmatch(r"local\[(\d+|\*)(?:,\s*\d+)?\]", master)
@@ -163,14 +163,15 @@ def slots_of(spark: SparkSession) -> int | None:
     found = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", master)
     if found:
         return int(found[1]) * (int(found[2]) // per_task)
-    executors, cores_each = _setting(spark, "spark.executor.instances"), _setting(spark, "spark.executor.cores")
+    executors, cores_each = setting(spark, "spark.executor.instances"), setting(spark, "spark.executor.cores")
     if executors and cores_each:
         return int(executors) * (int(cores_each) // per_task)
-    limit = _setting(spark, "spark.cores.max")
+    limit = setting(spark, "spark.cores.max")
     return int(limit) // per_task if limit else None
 
 
-def _setting(spark: SparkSession, name: str) -> str:
+def setting(spark: SparkSession, name: str) -> str:
+    """What a session has for a setting; empty if it does not say."""
     try:
         return str(spark.conf.get(name, ""))
     except Exception:  # noqa: BLE001 - a server may keep a setting to itself

@@ -2,6 +2,8 @@
 
 Actions run in threads of their own, also a single one. A thread that waits for Spark's answer must not be the one that
 Ctrl-C arrives in: the answer would stay unread, and be taken for that to the next question.
+
+Jobs say what they are for: in a classic session by their description, on Spark Connect by a tag.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ JOBS_AT_ONCE = 4
 # A job may be about to start when the others are ended, so that is tried again and again; and at most for so long.
 RECANCEL_SECONDS = 0.3
 MOST_SECONDS = 30.0
+DESCRIPTION = "spark.job.description"
 
 
 class Jobs:
@@ -39,6 +42,8 @@ class Jobs:
         self._mine = threading.local()
         self._numbers = itertools.count(1)
         self.number = 0
+        # What jobs are for, until something else is said; actions that begin now keep it.
+        self.doing = ""
 
     def close(self) -> None:
         if self._pool is not None:
@@ -50,13 +55,18 @@ class Jobs:
         for _ in range(jobs):
             self.number = next(self._numbers)
 
-    def run(self, actions: Sequence[Callable[[], T]]) -> list[T]:
-        """What the actions return, several at a time; if one raises, or this is interrupted, all of them end."""
+    def run(self, actions: Sequence[Callable[[], T]], doing: Sequence[str] = ()) -> list[T]:
+        """What the actions return, several at a time; if one raises, or this is interrupted, all of them end.
+
+        `doing` says what each is for, where that is not `self.doing`.
+        """
         if getattr(self._mine, "running", False):  # an action that needs others
             return [action() for action in actions]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, "sempre-job")
-        futures = [self._pool.submit(self._tagged, action) for action in actions]
+        told = doing or [self.doing] * len(actions)
+        pool = self._pool
+        futures = [pool.submit(self._tagged, action, each) for action, each in zip(actions, told, strict=True)]
         try:
             return [future.result() for future in futures]
         except BaseException:
@@ -68,8 +78,8 @@ class Jobs:
         (found,) = self.run([action])
         return found
 
-    def _tagged(self, action: Callable[[], T]) -> T:
-        with self._tag():
+    def _tagged(self, action: Callable[[], T], doing: str) -> T:
+        with self._tag(), described(self.spark, doing):
             self._mine.running = True
             try:
                 return action()
@@ -104,6 +114,31 @@ class Jobs:
         while begun and time.monotonic() < deadline:
             self._interrupt()
             begun = list(wait(begun, RECANCEL_SECONDS).not_done)
+
+
+@contextlib.contextmanager
+def described(spark: SparkSession, doing: str) -> Iterator[None]:
+    """The jobs of this thread say what they are for."""
+    if not doing:
+        yield
+        return
+    if _is_remote(spark):
+        tag = f"sempre: {doing}".replace(",", ";")  # tags are kept as a list with commas
+        spark.addTag(tag)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(Exception):
+                spark.removeTag(tag)
+        return
+    context = spark.sparkContext
+    before: Any = context.getLocalProperty(DESCRIPTION)  # None if there is none, which takes it away again
+    context.setLocalProperty(DESCRIPTION, f"sempre: {doing}")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Exception):
+            context.setLocalProperty(DESCRIPTION, before)
 
 
 def _is_remote(spark: SparkSession) -> bool:

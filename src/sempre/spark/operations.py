@@ -8,6 +8,7 @@ starts, what is wrong with rows when they come.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,18 @@ from sempre.data import dataclass
 from sempre.diagnostics import NOWHERE, DataError, Diagnostic
 from sempre.files.matching import found_places
 from sempre.spark.failures import reading
-from sempre.spark.frames import Unfit, check_instants, column_expression, crossing_type, finished, not_text
+from sempre.spark.frames import (
+    PLAIN,
+    Mended,
+    Unfit,
+    check_instants,
+    column_expression,
+    crossing_type,
+    finished,
+    not_text,
+)
+from sempre.spark.rejects import SCHEMA, check_records, faults
+from sempre.spark.row_rules import NO_RULES, RowRules
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,11 +51,15 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Insertions and deletions of one relation: its rows, whether each is inserted, and its place in the order."""
+    """Insertions and deletions of one relation: its rows, whether each is inserted, and its place in the order.
+
+    With a `key`, a row is about all facts with the same key; of a deletion, the other columns say nothing.
+    """
 
     table: pa.Table
     inserts: NDArray[np.bool_]
     ranks: Codes
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +84,10 @@ class Columns:
 class StreamReader:
     """Reads the batches of one stream; raises `DataError` at once when the stream lacks a column."""
 
-    def __init__(self, checked: CheckedProgram, schema: Any, columns: Columns) -> None:
+    rules = NO_RULES
+
+    def __init__(self, checked: CheckedProgram, schema: Any, columns: Columns, rules: RowRules = NO_RULES) -> None:
+        self.rules = rules
         self._relations = checked.relations
         self._types_of_program = checked.types
         self._names = [field.name for field in schema.fields]
@@ -77,7 +96,7 @@ class StreamReader:
         self.columns = columns.settled(tuple(self._fields))
         self._expressions: list[Column] = []
         self._types: list[str] = []
-        self._places: dict[tuple[int, Kind], int] = {}
+        self._places: dict[tuple[int, Kind, Mended], int] = {}
         self._marks = {name: self._mark(name) for name in self._mark_names()}
         self._values: dict[str, list[int]] = {}
         self._unfit: dict[str, list[Diagnostic]] = {}
@@ -129,22 +148,24 @@ class StreamReader:
             try:
                 given = self._fields[source][1].dataType.simpleString()
                 check_instants(given, type_, self._types_of_program, source)
-                places.append(self._place(source, type_.kind))
+                values = self.rules.of_values(relation.name)
+                mended = Mended(values.fill(name), values.takes_decimals(name))
+                places.append(self._place(source, type_.kind, mended))
             except Unfit as error:
                 found.append(Diagnostic(error.code, f"{what}: {error}", hint=error.hint))
         if found:
             self._unfit[relation.name] = found
         self._values[relation.name] = places
 
-    def _place(self, name: str, kind: Kind) -> int:
+    def _place(self, name: str, kind: Kind, mended: Mended = PLAIN) -> int:
         """Where among the expressions the column is, as it crosses for this kind."""
         at, field = self._fields[name]
-        if (at, kind) not in self._places:
+        if (at, kind, mended) not in self._places:
             given = field.dataType.simpleString()
-            self._expressions.append(column_expression(f"c{at}", given, kind, name))
-            self._types.append(crossing_type(given, kind))
-            self._places[at, kind] = len(self._expressions) - 1
-        return self._places[at, kind]
+            self._expressions.append(column_expression(f"c{at}", given, kind, name, mended))
+            self._types.append(crossing_type(given, kind, mended))
+            self._places[at, kind, mended] = len(self._expressions) - 1
+        return self._places[at, kind, mended]
 
     # ------------------------------------------------------------------------------------------------ batches
 
@@ -158,10 +179,15 @@ class StreamReader:
         """The relations that rows may change."""
         return [self._relations[name] for name in self._values]
 
-    def chosen(self, df: DataFrame) -> DataFrame:
-        """The columns of a batch as Spark should send them."""
-        placed = df.toDF(*(f"c{at}" for at in range(self._width)))
-        return placed.select(*(column.alias(f"e{at}") for at, column in enumerate(self._expressions)))
+    def chosen(self, df: DataFrame, beside: Mapping[str, Column] | None = None) -> DataFrame:
+        """The columns of a batch as Spark should send them, and others `beside` them."""
+        more = [column.alias(f"beside{at}") for at, column in enumerate((beside or {}).values())]
+        placed = df.select("*", *more).toDF(*(f"c{at}" for at in range(self._width + len(more))))
+        own = [column.alias(f"e{at}") for at, column in enumerate(self._expressions)]
+        from pyspark.sql import functions as fn
+
+        told = [fn.col(f"c{self._width + at}").alias(name) for at, name in enumerate(beside or {})]
+        return placed.select(*own, *told)
 
     def read(self, df: DataFrame, what: str) -> dict[str, Operations]:
         """The operations of a batch by relation, in one Spark job; raises naming every kind of row that is wrong."""
@@ -174,6 +200,67 @@ class StreamReader:
         found, wrong = self.judged(table)
         if wrong:
             raise DataError([finding for findings in wrong.values() for finding in findings])
+        return found
+
+    def sorted_out(self, table: pa.Table, beside: pa.Table) -> tuple[dict[str, Operations], pa.Table]:
+        """The operations in the rows that can be taken, and the others with what is wrong with them.
+
+        `beside` has what is told of every row that is not taken.
+        """
+        reasons: dict[int, tuple[str, str]] = {}
+        size = table.num_rows
+        columns = self.columns
+        inserts = np.ones(size, np.bool_)
+        names = [columns.relation or ""] * size if columns.relation else self._words(table, columns.relation_column)
+        words = ["+"] * size if columns.operation is None else self._words(table, columns.operation)
+        orders = None if columns.order is None else table.column(self._marks[columns.order])
+        for at, (name, word) in enumerate(zip(names, words, strict=True)):
+            lower = (word or "").lower()
+            inserts[at] = lower not in DELETES
+            if name is None or word is None or (orders is not None and not orders[at].is_valid):
+                empty = (
+                    columns.relation_column if name is None else columns.operation if word is None else columns.order
+                )
+                reasons[at] = (name or "", f"column `{empty}` of the stream: a null")
+            elif name not in self._values:
+                reasons[at] = (name, f"relation `{name}` is not declared")
+            elif lower not in INSERTS + DELETES + (UPDATES if name in self.rules.keys else ()):
+                reasons[at] = (name, f"column `{columns.operation}` of the stream has `{word}`")
+            elif name in self._unfit:
+                reasons[at] = (name, "; ".join(each.message for each in self._unfit[name]))
+        self._judge_values(table, names, inserts, reasons)
+        good = np.array([at not in reasons for at in range(size)], np.bool_)
+        bad = sorted(reasons)
+        told = beside.take(pa.array(bad, pa.int64()))
+        for name, side in (("_reason", 1), ("_relation", 0)):
+            told = told.append_column(SCHEMA.field(name), pa.array([reasons[at][side] for at in bad], pa.string()))
+        return self.operations(table.filter(pa.array(good))), told
+
+    def _judge_values(
+        self,
+        table: pa.Table,
+        names: Sequence[str | None],
+        inserts: NDArray[np.bool_],
+        reasons: dict[int, tuple[str, str]],
+    ) -> None:
+        """Find the rows whose values are no facts."""
+        for name in self._values:
+            relation, values = self._relations[name], self.rules.of_values(name)
+            mine = [at for at, each in enumerate(names) if each == name and at not in reasons]
+            if mine and relation.arity:
+                rows = np.array(mine, np.int64)
+                spelled = self.spelled(table, relation, rows, inserts)
+                found = faults(spelled, relation, values, self._types_of_program)
+                reasons.update({mine[at]: (name, why) for at, why in found.items()})
+
+    def _words(self, table: pa.Table, name: str) -> list[str | None]:
+        """The texts of a column that is about the rows; what is no text is shown as far as it goes."""
+        column = table.column(self._marks[name])
+        try:
+            found: list[str | None] = column.to_pylist()
+        except UnicodeDecodeError:
+            raw = column.cast(pa.binary()).to_pylist()
+            found = [None if each is None else each.decode("utf-8", "replace") for each in raw]
         return found
 
     def judged(self, table: pa.Table) -> tuple[dict[str, Operations], dict[str, list[Diagnostic]]]:
@@ -190,12 +277,43 @@ class StreamReader:
             picked = _rows_without_columns(rows.size)
             if relation.arity:
                 try:
-                    picked = finished(table.select(self._values[name]).take(pa.array(rows)), relation, NOWHERE)
+                    picked, rows = self._picked(table, relation, rows, inserts)
                 except DataError as error:
                     wrong[name] = list(error.diagnostics)
                     continue
-            found[name] = Operations(picked, inserts[rows], ranks[rows])
+            found[name] = Operations(picked, inserts[rows], ranks[rows], self.rules.keys.get(name, ()))
         return found, wrong
+
+    def _picked(
+        self, table: pa.Table, relation: Relation, rows: Codes, inserts: NDArray[np.bool_]
+    ) -> tuple[pa.Table, Codes]:
+        """The rows of a relation as its columns, and which rows of the batch these are: not those that are dropped."""
+        values = self.rules.of_values(relation.name)
+        chosen = self.spelled(table, relation, rows, inserts)
+        if values.drop_nulls:
+            keep = np.ones(rows.size, np.bool_)
+            for column in chosen.columns:
+                keep &= np.asarray(pc.is_valid(column))
+            chosen, rows = chosen.filter(pa.array(keep)), rows[keep]
+        picked = finished(chosen, relation, NOWHERE, values)
+        for column, type_ in zip(chosen.columns, relation.types, strict=True):
+            if self.rules.rejects and type_.kind is Kind.RECORD:
+                check_records(column, relation, type_, self._types_of_program)
+        return picked, rows
+
+    def spelled(self, table: pa.Table, relation: Relation, rows: Codes, inserts: NDArray[np.bool_]) -> pa.Table:
+        """The columns of rows; where a key says which facts go, the others hold nothing."""
+        chosen = table.select(self._values[relation.name]).take(pa.array(rows))
+        key = self.rules.keys.get(relation.name, ())
+        if not key:
+            return chosen
+        gone = pa.array(~inserts[rows])
+        for at, (name, kind) in enumerate(zip(relation.columns, relation.kinds, strict=True)):
+            column = chosen.column(at)
+            if name not in key and kind is not Kind.RECORD:
+                nothing = _nothing(column.type)
+                chosen = chosen.set_column(at, chosen.field(at), pc.if_else(gone, nothing, column))
+        return chosen
 
     def _by_relation(self, table: pa.Table) -> dict[str, Codes]:
         """The rows of each relation, in the order in which relations are declared."""
@@ -212,19 +330,32 @@ class StreamReader:
             return np.ones(table.num_rows, np.bool_)
         words = self._texts(table, self.columns.operation)
         self.check_operations(words.words)
-        return np.array([word.lower() in INSERTS for word in words.words], np.bool_)[words.indices]
+        self._check_updates(table, words)
+        return np.array([word.lower() in INSERTS + UPDATES for word in words.words], np.bool_)[words.indices]
+
+    def _check_updates(self, table: pa.Table, words: _Words) -> None:
+        """Raise if a row of a relation without a key is updated: nothing says which row was there before."""
+        updates = np.array([word.lower() in UPDATES for word in words.words], np.bool_)[words.indices]
+        if updates.any():
+            shown = sorted(word for word in words.words if word.lower() in UPDATES)
+            for name, rows in self._by_relation(table).items():
+                if name not in self.rules.keys and updates[rows].any():
+                    raise self._no_operation(shown)
 
     def check_operations(self, words: Sequence[str]) -> None:
         """Raise if some of the words are no operations."""
-        unknown = sorted(word for word in words if word.lower() not in INSERTS + DELETES)
+        known = INSERTS + DELETES + (UPDATES if self.rules.keys else ())
+        unknown = sorted(word for word in words if word.lower() not in known)
         if unknown:
-            shown = ", ".join(f"`{word}`" for word in unknown[:SHOWN_WORDS])
-            hint = f"Use one of: {', '.join(INSERTS + DELETES)}."
-            if any(word.lower() in UPDATES for word in unknown):
-                hint += " An update is the row that was there, deleted, and the row that is, inserted."
-            raise DataError(
-                Diagnostic("E517", f"column `{self.columns.operation}` of the stream has {shown}", hint=hint)
-            )
+            raise self._no_operation(unknown)
+
+    def _no_operation(self, words: Sequence[str]) -> DataError:
+        shown = ", ".join(f"`{word}`" for word in words[:SHOWN_WORDS])
+        hint = f"Use one of: {', '.join(INSERTS + DELETES)}."
+        if any(word.lower() in UPDATES for word in words):
+            hint += " An update is the row that was there, deleted, and the row that is, inserted;"
+            hint += ' or keys={"RELATION": ["COLUMN"]} say which row it replaces.'
+        return DataError(Diagnostic("E517", f"column `{self.columns.operation}` of the stream has {shown}", hint=hint))
 
     def check_relations(self, names: Sequence[str]) -> None:
         """Raise if some of the names are those of no relation."""
@@ -276,6 +407,13 @@ def words_in(column: pa.Array | pa.ChunkedArray, name: str) -> list[str]:
         message = f"column `{name}` of the stream: {error}"
         raise DataError(Diagnostic(error.code, message, hint=error.hint)) from None
     return found
+
+
+def _nothing(type_: pa.DataType) -> pa.Scalar:
+    """A value for a cell that says nothing."""
+    if pa.types.is_decimal(type_):
+        return pa.scalar(Decimal(0), type_)
+    return pa.scalar("" if pa.types.is_string(type_) else 0, type_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from sempre.files.directive_options import LAKE, Endpoint, output_endpoint
 from sempre.files.locations import is_url
 from sempre.spark.failures import writing
 from sempre.spark.jdbc import with_driver
+from sempre.spark.jobs import described
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -38,7 +39,7 @@ class FramedChanges(Protocol):
 
 def through_spark(endpoint: Endpoint, folder: str) -> bool:
     """Whether this output is written by Spark."""
-    if endpoint.io in LAKE:
+    if endpoint.io in LAKE or endpoint.merges:
         return False
     if endpoint.needs_spark:
         return True
@@ -83,12 +84,12 @@ class Sinks:
         return [(relation, endpoint) for relation, endpoint in found if self.takes(endpoint)]
 
     def _write(self, endpoint: Endpoint, df: DataFrame, mode: str) -> None:
-        what, path = self._target(endpoint)
-        with writing(what, Span(path, 0, 0, 0, 0)):
+        what, path = located_output(endpoint, self.folder)
+        with writing(what, Span(path, 0, 0, 0, 0)), described(self.spark, f"writing {what.replace('`', '')}"):
             if endpoint.io == "spark" and mode == "overwrite" and self.spark.catalog.tableExists(path):
                 self._refill(df, path)
             else:
-                _save(df.write.mode(mode), endpoint, path)
+                save(df.write.mode(mode), endpoint, path)
 
     def _refill(self, df: DataFrame, table: str) -> None:
         """Replace the rows of a table, which keeps its format, partitions, comment and properties."""
@@ -104,20 +105,22 @@ class Sinks:
             raise DataError(Diagnostic("E512", message, hint=hint))
         df.select(*there).write.insertInto(table, overwrite=True)
 
-    def _target(self, endpoint: Endpoint) -> tuple[str, str]:
-        """What is written, in words, and where."""
-        if endpoint.io in ("spark", "jdbc"):
-            return f"table `{endpoint.table}`", endpoint.table
-        if is_url(endpoint.filename):
-            path = endpoint.filename
-        elif is_url(self.folder):
-            path = f"{self.folder.rstrip('/')}/{endpoint.filename}"
-        else:
-            path = str((Path("." if self.folder == "-" else self.folder) / endpoint.filename).absolute())
-        return f"`{path}`", path
+
+def located_output(endpoint: Endpoint, folder: str) -> tuple[str, str]:
+    """What is written, in words, and where."""
+    if endpoint.io in ("spark", "jdbc"):
+        return f"table `{endpoint.table}`", endpoint.table
+    if is_url(endpoint.filename):
+        path = endpoint.filename
+    elif is_url(folder):
+        path = f"{folder.rstrip('/')}/{endpoint.filename}"
+    else:
+        path = str((Path("." if folder == "-" else folder) / endpoint.filename).absolute())
+    return f"`{path}`", path
 
 
-def _save(writer: DataFrameWriter, endpoint: Endpoint, path: str) -> None:
+def save(writer: DataFrameWriter, endpoint: Endpoint, path: str) -> None:
+    """Write rows in the format of an output."""
     match endpoint.io:
         case "parquet":
             writer.parquet(path)

@@ -80,28 +80,24 @@ class SourceReader:
         options = dict(endpoint.jdbc)
         what = "the query" if "query" in options else f"table `{endpoint.table}`"
         with reading(what, Span(endpoint.table, 0, 0, 0, 0)):
-            if endpoint.io == "spark":
-                df = self.spark.sql(options["query"]) if options else self.spark.table(endpoint.table)
-            else:
-                options |= {} if "query" in options else {"dbtable": endpoint.table}
-                df = self.spark.read.format("jdbc").options(**with_driver(options)).load()
+            df = table_frame(self.spark, endpoint)
         return self._frame(relation, endpoint, df, what, endpoint.table)
 
     def _frame(
         self, relation: Relation, endpoint: Endpoint, df: DataFrame, what: str, shown: str
     ) -> tuple[Parts, dict[str, Any]]:
         span = Span(shown, 0, 0, 0, 0)
-        wanted = WantedColumns(relation, self.checked.types, endpoint.taking, what, span)
-        if self.staying is not None and relation.arity:
+        wanted = WantedColumns(relation, self.checked.types, endpoint.taking, what, span, endpoint.values)
+        if self.staying is not None and relation.arity and not endpoint.values.scales:
             chosen, names, found = chosen_columns(df, wanted)
-            chosen = without_nulls(chosen) if endpoint.drop_nulls else chosen
+            chosen = without_nulls(chosen) if endpoint.values.drop_nulls else chosen
             stayed = self._stayed(
                 ArrivingFrame(relation, chosen, what, span, partial(_values, endpoint, shown, relation))
             )
             if stayed is not None:
                 parts = replace(stayed[0], by_position=not found.by_name)
                 return parts, {"source": shown, **stayed[1], **note_of(names, found.by_name)}
-        crossing = from_frame(df, wanted, drop_nulls=endpoint.drop_nulls)
+        crossing = from_frame(df, wanted)
         note = note_of(crossing.source_columns, crossing.by_name)
         return Parts(crossing.table), {"source": shown, "rows": crossing.table.num_rows, **note}
 
@@ -117,7 +113,7 @@ class SourceReader:
             if endpoint.io == "json":
                 return read_json(
                     data, relation, name, types,
-                    layout=endpoint.layout, drop=endpoint.drop_nulls, taking=endpoint.taking,
+                    layout=endpoint.layout, values=endpoint.values, taking=endpoint.taking,
                 )  # fmt: skip
             return read_text(data, relation, endpoint.text, name, types)
 
@@ -185,6 +181,15 @@ class SourceReader:
         return read_whole(self.spark, path, shown, relation, parse)
 
 
+def table_frame(spark: SparkSession, endpoint: Endpoint) -> DataFrame:
+    """A table of the session or of a database, or a query to it."""
+    options = dict(endpoint.jdbc)
+    if endpoint.io == "spark":
+        return spark.sql(options["query"]) if options else spark.table(endpoint.table)
+    options |= {} if "query" in options else {"dbtable": endpoint.table}
+    return spark.read.format("jdbc").options(**with_driver(options)).load()
+
+
 def read_inputs(spark: SparkSession, checked: CheckedProgram, folder: str, staying: Residency | None = None) -> Inputs:
     """What every relation with an `.input` has there; raises once, with what is wrong in every source.
 
@@ -217,7 +222,8 @@ def read_all(reader: SourceReader, work: Sequence[tuple[Relation, Endpoint]]) ->
 
     jobs = Jobs(reader.spark) if reader.staying is None else reader.staying.jobs
     try:
-        outcomes = jobs.run([partial(read, *each) for each in work])
+        told = [f"reading {relation.name}" for relation, _ in work]
+        outcomes = jobs.run([partial(read, *each) for each in work], told)
     finally:
         if reader.staying is None:
             jobs.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ from sempre.spark.failures import cause_of, reading, reason_of
 from sempre.spark.feed import Feed
 from sempre.spark.inbox import Inbox, keeper
 from sempre.spark.operations import Columns, StreamReader
+from sempre.spark.rejects import Rejects
+from sempre.spark.row_rules import row_rules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +44,7 @@ STARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """How a batch went: the epoch it became, and how many rows it and the changes had."""
+    """How a batch went: the epoch it became, and how many rows it and the changes had; `rejected` were not taken."""
 
     batch: int
     epoch: int
@@ -50,6 +52,7 @@ class BatchReport:
     seconds: float
     added: Mapping[str, int]
     removed: Mapping[str, int]
+    rejected: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,10 @@ class StreamOptions:
     trust_checkpoint: bool = False
     feed: str | Path | None = None
     on_changes: Callable[[Any], None] | None = None
+    rejects: str | Path | None = None
+    keys: Mapping[str, Sequence[str]] | None = None
+    nulls: Any = None
+    decimals: Any = None
 
 
 class Maintenance:
@@ -91,7 +98,11 @@ class Maintenance:
     def __init__(self, target: Target, df: DataFrame, options: StreamOptions) -> None:
         self._target = target
         self._options = options
-        self._batches = Batches(StreamReader(target.checked, df.schema, options.columns), target.staying)
+        relations, only = target.checked.relations, options.columns.relation
+        mine = relations if only is None else {only: relations[only]}
+        rules = row_rules(mine, options.keys, options.nulls, options.decimals, options.rejects is not None)
+        self._batches = Batches(StreamReader(target.checked, df.schema, options.columns, rules), target.staying)
+        self._rejects = None if options.rejects is None else Rejects.at(options.rejects)
         self._feed = None if options.feed is None else Feed.at(options.feed, target.checked)
         self._started = threading.Event()
         self._stopping = False
@@ -231,6 +242,8 @@ class Maintenance:
         if batch > last + 1 and not (last < 0 and self._options.trust_checkpoint):
             raise StateError(_gap(last, batch))
         rows = self._batches.read(df, what, kept=kept)
+        if rows.rejected is not None and self._rejects is not None:
+            self._rejects.write(self._stream, batch, rows.rejected)
         self._last = self._target.take(rows, (self._stream, batch), lambda n, c: self._publish(batch, n, c))
 
     def _publish(self, batch: int, epoch: int, changes: Changes) -> None:

@@ -15,5 +15,5 @@ digests.py         what a store and its memories were made by, in normal form
 differences.py     how two programs differ, in words
 keeper.py          ties an engine to a store
 vacuum.py          drops old epochs, renumbers symbols and records
-metrics.py         epochs as Prometheus text
+metrics.py         epochs as OpenMetrics text
 """

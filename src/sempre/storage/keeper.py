@@ -25,7 +25,7 @@ from sempre.maintain.memory import described
 from sempre.maintain.strategy import DeferredMemory
 from sempre.plan.backend import CLUSTER, DRIVER
 from sempre.rewrites.equivalences import close_equivalences
-from sempre.rewrites.successors import is_neighbors, with_neighbors
+from sempre.rewrites.successors import is_neighbors, shown, with_neighbors
 from sempre.storage import memories
 from sempre.storage.digests import KeptEngine, memory_digest, program_digest, stratum_key
 from sempre.storage.epoch_files import EpochDraft
@@ -444,4 +444,14 @@ def report_of(result: EpochResult) -> dict[str, Any]:
         "removed": {name: len(change.minus) for name, change in changes.items()},
         "ignored_insertions": result.ignored_insertions,
         "ignored_deletions": result.ignored_deletions,
+        "strata": [
+            {
+                "relations": [shown((name,)) for name in stratum.relations],
+                "strategy": stratum.strategy,
+                "placement": stratum.placement,
+                "rounds": stratum.rounds,
+                "seconds": round(stratum.seconds, 6),
+            }
+            for stratum in result.strata
+        ],
     }

@@ -11,16 +11,17 @@ worker that has nothing to send takes part all the same. When no worker has anyt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TypeAlias
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from sempre.analysis.model import Const, Fold, Var
 from sempre.backends.bindings import Bindings, Runner, Sink, compute, concatenated, encode
 from sempre.backends.lookups import Scan
-from sempre.backends.pipeline import distinct_bindings, once_each, step_runner
+from sempre.backends.pipeline import Pipeline, distinct_bindings, once_each, step_runner
 from sempre.data import dataclass
 from sempre.kernel import join, reduce
 from sempre.kernel.layout import Column
@@ -30,7 +31,7 @@ from sempre.kernel.values import Values
 from sempre.limits import Limits
 from sempre.plan.ops import Absent, Assign, Distinct, LowerRank, Probe, RankOf, Read, Reduce, Step, TakeApart, probes
 from sempre.plan.planner import variables
-from sempre.workers.mesh import Mesh
+from sempre.workers.mesh import Gathered, Mesh, Parcel
 from sempre.workers.placing import EVERYWHERE, owner, owners, split
 from sempre.workers.shards import ShardView
 
@@ -38,11 +39,18 @@ ShardViews: TypeAlias = Mapping[tuple[str, Read], "ShardView | Tally"]
 # The first column of what a step looks up, and so where its rows are: None where they are at home.
 Homes: TypeAlias = Mapping[str, "int | None"]
 
+# What stops where workers exchange something: it says what it sends, and goes on with what came.
+T = TypeVar("T")
+Sending: TypeAlias = Generator[Parcel, Gathered, T]
+
 # The versions that all workers have whole.
 Copied: TypeAlias = frozenset[tuple[str, Read]]
 # Versions and columns with values whose rows are split over all workers.
 Lookup: TypeAlias = tuple[str, Read, int]
 Splits: TypeAlias = frozenset[Lookup]
+
+# Relation, version, and the column that places what is read of it.
+Placed: TypeAlias = tuple[tuple[str, Read, "int | None"], ...]
 
 _ORIGIN, _ROW = "#origin", "#row"
 
@@ -62,8 +70,17 @@ class Route:
 class Local:
     """A step that is taken where the bindings are."""
 
+    step: Step
     run: Runner
-    reads: tuple[tuple[str, Read, int | None], ...]  # relation, version, and the column that places what is read
+    reads: Placed
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Steps of the last stage, one after the other, which go on to what takes the heads."""
+
+    steps: Pipeline
+    reads: Placed
 
 
 @dataclass(slots=True)
@@ -116,6 +133,7 @@ class Flow:
                 self._add(step)
         if last is not None:
             self._go(*last)
+        self._last = self._stretches(self.stages[-1].steps)
 
     @property
     def scanned(self) -> str | None:
@@ -176,9 +194,26 @@ class Flow:
         else:
             reads = self._reach(step)
             self.stages[-1].steps.append(
-                Local(step_runner(step, self._values, self._limits.piece_rows, self._carried), reads)
+                Local(step, step_runner(step, self._values, self._limits.piece_rows, self._carried), reads)
             )
         self._after(step)
+
+    def _stretches(self, steps: Sequence[Local]) -> list[Stretch]:
+        """Some steps, of which those in one stretch read each version where one column places it."""
+        stretches: list[tuple[list[Step], dict[tuple[str, Read], int | None]]] = [([], {})]
+        for local in steps:
+            reads = {(name, read): column for name, read, column in local.reads}
+            if any(stretches[-1][1].get(key, column) != column for key, column in reads.items()):
+                stretches.append(([], {}))
+            stretches[-1][0].append(local.step)
+            stretches[-1][1].update(reads)
+        return [
+            Stretch(
+                Pipeline(some, self._values, self._limits.piece_rows, self._carried),
+                tuple((*key, column) for key, column in reads.items()),
+            )
+            for some, reads in stretches
+        ]
 
     def _after(self, step: Step) -> None:
         self._is_fresh = False
@@ -263,41 +298,56 @@ class Flow:
         here = self._scan is None and (self._begin.everywhere or self._mesh.me == self._begin.worker)
         return [Bindings.unit(counted)] if here else []
 
-    def run(self, source: Iterable[Bindings], views: ShardViews, sink: Sink, counted: bool, at: int = 0) -> None:
+    def run(
+        self, source: Iterable[Bindings], views: ShardViews, sink: Sink, counted: bool, at: int = 0
+    ) -> Sending[None]:
         """Send what the stages make of the bindings of all workers to the sinks of all workers."""
-        found = self._local(source, self.stages[at].steps, views)
         if at + 1 == len(self.stages):
-            for rows in found:
-                sink(rows)
+            self._finish(source, views, sink)
             return
+        found = self._local(source, self.stages[at].steps, views)
         stage = self.stages[at + 1]
         if stage.is_distinct:
-            self.run([self._all_distinct(found, stage, counted, views)], views, sink, counted, at + 1)
+            rows = yield from self._all_distinct(found, stage, counted, views)
+            yield from self.run([rows], views, sink, counted, at + 1)
             return
         more = True
         while more:
             rows, more = _some(found, self._limits.round_rows)
             if stage.nested is not None:
-                size, more = self._mesh.agree(rows.size, more)
+                # One row without a column of its own says nothing but how many there are.
+                said = yield Parcel([[np.full(1, rows.size)] for _ in range(self._mesh.size)], more)
+                size, more = sum(int(part[0][0]) for part in said.parts), said.more
                 if size:
-                    rows = stage.nested.apply(rows, views)
+                    rows = yield from stage.nested.apply(rows, views)
             else:
-                size, more, rows = self._travel(rows, stage, more, counted, views)
+                size, more, rows = yield from self._travel(rows, stage, more, counted, views)
             if size:
-                self.run([rows], views, sink, counted, at + 1)
+                yield from self.run([rows], views, sink, counted, at + 1)
 
-    def _all_distinct(self, found: Iterator[Bindings], stage: Stage, counted: bool, views: ShardViews) -> Bindings:
+    def _all_distinct(
+        self, found: Iterator[Bindings], stage: Stage, counted: bool, views: ShardViews
+    ) -> Sending[Bindings]:
         parts: list[Bindings] = []
         more = True
         while more:
             rows, more = _some(found, self._limits.round_rows)
             if rows.size:
                 rows = distinct_bindings(_only(rows, stage.names), {})
-            _, more, rows = self._travel(rows, stage, more, counted, views)
+            _, more, rows = yield from self._travel(rows, stage, more, counted, views)
             if rows.size:
                 parts.append(rows)
         rows = concatenated(parts)
         return distinct_bindings(rows, {}) if rows.size else rows
+
+    def _finish(self, source: Iterable[Bindings], views: ShardViews, sink: Sink) -> None:
+        """Take the steps of the last stage."""
+        onward = sink
+        for stretch in reversed(self._last):
+            seen = {(name, read): _seen(views[name, read], column) for name, read, column in stretch.reads}
+            onward = partial(stretch.steps.run, views=seen, sink=onward)
+        for rows in source:
+            onward(rows)
 
     def _local(self, source: Iterable[Bindings], steps: list[Local], views: ShardViews) -> Iterator[Bindings]:
         seen = [{(name, read): _seen(views[name, read], column) for name, read, column in s.reads} for s in steps]
@@ -320,7 +370,7 @@ class Flow:
 
     def _travel(
         self, rows: Bindings, stage: Stage, more: bool, counted: bool, views: ShardViews
-    ) -> tuple[int, bool, Bindings]:
+    ) -> Sending[tuple[int, bool, Bindings]]:
         """How many bindings went anywhere, whether there are more, and those that came here."""
         assert stage.route is not None
         parts: list[list[Column]] = [[] for _ in range(self._mesh.size)]
@@ -332,7 +382,7 @@ class Flow:
             if not columns:  # there is still how many rows there are
                 columns = [np.zeros(rows.size, np.int64)]
             parts = self._split(rows, columns, stage.route, views)
-        gathered = self._mesh.exchange(parts, more)
+        gathered = yield Parcel(parts, more)
         if not gathered.parts:
             return gathered.rows, gathered.more, Bindings(0, {}, {}, _NOTHING if counted else None)
         came = [np.concatenate(some) if len(some) > 1 else some[0] for some in zip(*gathered.parts, strict=True)]
@@ -454,7 +504,7 @@ class Nested:
         literal = self._step.literal
         return variables(literal.expr) if isinstance(literal, Fold) and literal.expr is not None else frozenset()
 
-    def apply(self, rows: Bindings, views: ShardViews) -> Bindings:
+    def apply(self, rows: Bindings, views: ShardViews) -> Sending[Bindings]:
         """The rows for which the negation holds, or with the result of the aggregate."""
         step = self._step
         return self._absent(rows, views, step) if isinstance(step, Absent) else self._reduce(rows, views, step)
@@ -470,26 +520,30 @@ class Nested:
             views[p.relation, Read.THERE] is views[p.relation, Read.HERE] for p in probes(self._step.steps_there)
         )
 
-    def _found(self, flow: Flow, rows: Bindings, views: ShardViews) -> join.Mask:
+    def _found(self, flow: Flow, rows: Bindings, views: ShardViews) -> Sending[join.Mask]:
         mask = np.zeros(rows.size, np.bool_)
 
         def mark(found: Bindings) -> None:
             mask[found.columns[self._row]] = True
 
-        flow.run([self._start(rows, weights=False)], views, mark, counted=False)
+        yield from flow.run([self._start(rows, weights=False)], views, mark, counted=False)
         return mask
 
-    def _absent(self, rows: Bindings, views: ShardViews, step: Absent) -> Bindings:
+    def _absent(self, rows: Bindings, views: ShardViews, step: Absent) -> Sending[Bindings]:
         live = step.live | self._outer
         if self._there is None or self._unchanged(views):
             if step.flips:
                 return Bindings(0, {}, {}, rows.weights)
-            return rows.keep(~self._found(self._here, rows, views), live)
-        rows = rows.keep(~self._found(self._here, rows, views), frozenset(rows.columns))
-        found_there = self._found(self._there, rows, views)
+            found = yield from self._found(self._here, rows, views)
+            return rows.keep(~found, live)
+        found = yield from self._found(self._here, rows, views)
+        rows = rows.keep(~found, frozenset(rows.columns))
+        found_there = yield from self._found(self._there, rows, views)
         return rows.keep(found_there if step.flips else ~found_there, live)
 
-    def _results_of(self, flow: Flow, rows: Bindings, views: ShardViews, literal: Fold) -> tuple[join.Mask, Column]:
+    def _results_of(
+        self, flow: Flow, rows: Bindings, views: ShardViews, literal: Fold
+    ) -> Sending[tuple[join.Mask, Column]]:
         groups: list[Column] = []
         terms: list[Column] = []
 
@@ -502,16 +556,16 @@ class Nested:
 
         # Rows that share all values ask once; a worker without rows takes part all the same.
         once, places = once_each(rows, self._shared)
-        flow.run([self._start(once, weights=True)], views, collect, counted=True)
+        yield from flow.run([self._start(once, weights=True)], views, collect, counted=True)
         result, column = reduce.by_group(literal.kind, literal.operand.value, groups, terms, once.size, self._values)
         return result[places], column[places]
 
-    def _reduce(self, rows: Bindings, views: ShardViews, step: Reduce) -> Bindings:
+    def _reduce(self, rows: Bindings, views: ShardViews, step: Reduce) -> Sending[Bindings]:
         literal, live = step.literal, step.live | self._outer
         result = literal.result.name
-        found, column = self._results_of(self._here, rows, views, literal)
+        found, column = yield from self._results_of(self._here, rows, views, literal)
         if self._there is not None and not self._unchanged(views):
-            found_there, column_there = self._results_of(self._there, rows, views, literal)
+            found_there, column_there = yield from self._results_of(self._there, rows, views, literal)
             same = found_there & (column == column_there)
             found &= ~same if step.flips else same
         elif step.flips:
@@ -523,4 +577,4 @@ class Nested:
         return Bindings(rows.size, {**rows.columns, result: column}, {}, rows.weights).keep(found, live)
 
 
-__all__ = ["Flow", "ShardViews"]
+__all__ = ["Flow", "Sending", "ShardViews"]

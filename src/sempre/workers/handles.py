@@ -223,6 +223,21 @@ class RemoteTally(Handle):
         return made
 
 
+class RemoteValues(Handle):
+    """The values of a column, which all workers know."""
+
+    __slots__ = ()
+
+    def having(self, rows: RemoteRows, column: int) -> RemoteRows:
+        made = RemoteRows(self._crew, rows.relation)
+        self._crew.tell("having", [self.number, rows.number, column], [made.number])
+        return made
+
+    def share(self, version: RemoteVersion, column: int) -> float:
+        answers = [content for content, _ in self._crew.ask("share", [self.number, version.number, column])]
+        return float(sum(size * share for size, share in answers) / max(1, sum(size for size, _ in answers)))
+
+
 class RemotePaths(Handle):
     """Edges that all workers have; each answers for the first values that are at home with it."""
 

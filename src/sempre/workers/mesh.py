@@ -1,16 +1,15 @@
 """All workers to all workers: rows go directly to whoever needs them.
 
 An exchange is one frame from every worker to every other. All workers take part in the same exchanges, in the same
-order. Frames carry the number of the command they belong to. A worker that fails at a command tells the others, which
-fail at it, too. Frames of a command that failed are passed over once the driver has begun anew.
+order. Several things that do not depend on each other go in one: what an exchange costs is to wait for the others.
+Frames carry the number of the command they belong to. A worker that fails at a command tells the others, which fail at
+it, too. Frames of a command that failed are passed over once the driver has begun anew.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-
-import numpy as np
 
 from sempre.data import dataclass
 from sempre.workers.channel import BEAT_SECONDS, SILENT_SECONDS, Channel, Lost, wait
@@ -19,6 +18,14 @@ from sempre.workers.framing import Column, Frame
 
 class Aborted(Exception):
     """Another worker failed at this command or at an earlier one."""
+
+
+@dataclass(slots=True)
+class Parcel:
+    """One of the things that are exchanged: a part for every worker, all with the same number of columns."""
+
+    parts: Sequence[Sequence[Column]]
+    more: bool = False  # whether there is more to send
 
 
 @dataclass(slots=True)
@@ -72,22 +79,32 @@ class Mesh:
             channel.put(Frame({"n": self.command, "abort": True}))
 
     def exchange(self, parts: Sequence[Sequence[Column]], more: bool = False) -> Gathered:
-        """Send one part to every worker, including this one; every part has the same number of columns."""
-        sizes = [int(part[0].size) if part else 0 for part in parts]
-        rows = sum(sizes)
+        """Send one part to every worker, including this one."""
+        return self.exchange_all([Parcel(parts, more)])[0]
+
+    def exchange_all(self, parcels: Sequence[Parcel]) -> list[Gathered]:
+        """What all workers send each other at this step: of each parcel one part to every worker."""
+        sizes = [[int(part[0].size) if part else 0 for part in parcel.parts] for parcel in parcels]
+        rows = [sum(each) for each in sizes]
         self.exchanges += 1
         self._step += 1
         for other, channel in self._others.items():
-            self.rows_sent += sizes[other]
-            columns = list(parts[other]) if sizes[other] else []
-            channel.put(Frame({"n": self.command, "x": self._step, "r": rows, "m": more}, columns))
-        found = [list(parts[self.me])] if sizes[self.me] else []
+            columns: list[Column] = []
+            counts = []
+            for parcel, size in zip(parcels, sizes, strict=True):
+                self.rows_sent += size[other]
+                some = parcel.parts[other] if size[other] else ()
+                counts.append(len(some))
+                columns += some
+            more = [parcel.more for parcel in parcels]
+            channel.put(Frame({"n": self.command, "x": self._step, "r": rows, "m": more, "k": counts}, columns))
+        found = [
+            Gathered([list(parcel.parts[self.me])] if size[self.me] else [], sent, parcel.more)
+            for parcel, size, sent in zip(parcels, sizes, rows, strict=True)
+        ]
         for frame in self._frames():
-            rows += int(frame.header["r"])
-            more = more or bool(frame.header["m"])
-            if frame.columns:
-                found.append(frame.columns)
-        return Gathered(found, rows, more)
+            _take(frame, found)
+        return found
 
     def _frames(self) -> list[Frame]:
         """The next frame of every other worker for this command."""
@@ -130,11 +147,17 @@ class Mesh:
                 # Of an earlier command there is nothing left, and nobody is ahead who has not heard from this worker.
                 raise Lost(f"{channel.name} is at another step of the work")
 
-    def agree(self, size: int, more: bool) -> tuple[int, bool]:
-        """The sum of the sizes, and whether some worker has more."""
-        # One row without a column of its own says nothing but how many there are.
-        gathered = self.exchange([[np.full(1, size)] for _ in range(self.size)], more)
-        return sum(int(part[0][0]) for part in gathered.parts), gathered.more
+
+def _take(frame: Frame, found: Sequence[Gathered]) -> None:
+    """What another worker sent, parcel by parcel."""
+    at = 0
+    header = frame.header
+    for gathered, rows, more, count in zip(found, header["r"], header["m"], header["k"], strict=True):
+        gathered.rows += int(rows)
+        gathered.more |= bool(more)
+        if count:
+            gathered.parts.append(frame.columns[at : at + count])
+            at += count
 
 
-__all__ = ["Aborted", "Gathered", "Mesh"]
+__all__ = ["Aborted", "Gathered", "Mesh", "Parcel"]

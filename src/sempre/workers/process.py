@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from sempre.kernel import compiled
 from sempre.workers.channel import Channel, Lost, answer, call, take
 from sempre.workers.codec import from_json
 from sempre.workers.framing import Frame
@@ -23,6 +24,7 @@ LONELY_SECONDS = 120.0
 
 def serve(listener: socket.socket, secret: bytes, kind: type[Worker] = Worker) -> None:
     """Work for whoever knows the secret and calls first, as a worker of some kind."""
+    compiled.after_requests()  # what follows single facts is for one process
     hello, driver, peers = meet(listener, secret)
     mesh = Mesh(int(hello["me"]), peers)
     kind(from_json(hello["program"]), mesh, driver, from_json(hello["limits"])).run()

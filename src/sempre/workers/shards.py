@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -12,9 +12,9 @@ from sempre.kernel.trace import Order, RowSet, Trace, TraceView
 from sempre.workers.framing import Column
 from sempre.workers.placing import EVERYWHERE
 
-# Rows of one relation that are at home, brought to where a column places them, or picked there from those that all
-# workers have; and the values whose rows are split.
-Bring = Callable[[RowSet, int, Column], RowSet]
+# Rows of one relation that are at home, brought to where columns place them, each with the values whose rows are split;
+# or picked there from those that all workers have.
+Bring = Callable[[RowSet, Sequence[tuple[int, Column]]], list[RowSet]]
 Pick = Callable[[RowSet, int], RowSet]
 NO_VALUES = np.empty(0, np.int64)
 
@@ -42,7 +42,8 @@ class Shard:
     """Rows of one relation: those at home here, and for other columns the rows that these place here.
 
     All workers have the same columns in `copies`, and the same values in `common`: those of a column whose rows are
-    split. The home column has a copy only if it has such values.
+    split. The home column has a copy only if it has such values. Shards of one relation have the same `content` only if
+    all workers have the same rows in both.
     """
 
     relation: str
@@ -50,6 +51,7 @@ class Shard:
     copies: Mapping[int, Trace] = field(default_factory=dict)
     whole: Whole | None = None
     common: Mapping[int, Column] = field(default_factory=dict)
+    content: object = field(default_factory=object)
 
     def at(self, column: int | None, home: int | None) -> Trace:
         """The rows that a column places here; None for those at home."""
@@ -69,10 +71,9 @@ class Shard:
         if pick is not None:
             wanted = sorted({*orders, *(() if self.whole is None else self.whole.orders)})
             whole = self.copies.get(EVERYWHERE)
-            whole = Trace.of(bring(self.home.rows(), EVERYWHERE, NO_VALUES)) if whole is None else whole
-            return Shard(
-                self.relation, self.home.indexed(wanted), {EVERYWHERE: whole.indexed(wanted)}, Whole(pick, wanted)
-            )
+            whole = Trace.of(bring(self.home.rows(), [(EVERYWHERE, NO_VALUES)])[0]) if whole is None else whole
+            copies = {EVERYWHERE: whole.indexed(wanted)}
+            return Shard(self.relation, self.home.indexed(wanted), copies, Whole(pick, wanted), content=self.content)
         mine: list[Order] = []
         others: dict[int, list[Order]] = {}
         for order in sorted(orders):
@@ -80,12 +81,14 @@ class Shard:
                 mine.append(order)
             if order and (order[0] in self.copies if order[0] == home else home is not None):
                 others.setdefault(order[0], []).append(order)
-        copies = dict(self.copies)
+        copies = {**self.copies}
+        missing = [column for column in others if column not in copies]
+        if missing:
+            brought = bring(self.home.rows(), [(column, NO_VALUES) for column in missing])
+            copies |= {column: Trace.of(rows) for column, rows in zip(missing, brought, strict=True)}
         for column, wanted in others.items():
-            copy = copies.get(column)
-            copy = Trace.of(bring(self.home.rows(), column, NO_VALUES)) if copy is None else copy
-            copies[column] = copy.indexed(wanted)
-        return Shard(self.relation, self.home.indexed(mine), copies, None, self.common)
+            copies[column] = copies[column].indexed(wanted)
+        return Shard(self.relation, self.home.indexed(mine), copies, None, self.common, self.content)
 
     def split(self, common: Mapping[int, Column], home: int | None, bring: Bring) -> Shard:
         """The same rows, with those of these values split, in the copies of these columns."""
@@ -99,8 +102,9 @@ class Shard:
                 continue
             before = copies.get(column, self.home)
             orders = [order for order in before.orders if order[:1] == (column,)]
-            copies[column] = Trace.of(bring(self.home.rows(), column, values)).indexed(orders)
-        return Shard(self.relation, self.home, copies, None, {c: values for c, values in kept.items() if values.size})
+            copies[column] = Trace.of(bring(self.home.rows(), [(column, values)])[0]).indexed(orders)
+        kept = {c: values for c, values in kept.items() if values.size}
+        return Shard(self.relation, self.home, copies, None, kept, self.content)
 
     def alike(self, other: Shard, home: int | None, bring: Bring) -> Shard:
         """These rows, each where another version has it, which it is taken out of."""
@@ -114,22 +118,27 @@ class Shard:
             rows = Shard(self.relation, self.home).indexed(orders, home, bring)
         return rows.split({column: other.common.get(column, NO_VALUES) for column in columns}, home, bring)
 
+    def known(self, others: Trace | None) -> TraceView:
+        """All rows of which this worker knows that they are in this version; `others` are some of them."""
+        if EVERYWHERE in self.copies:
+            return TraceView.of(self.copies[EVERYWHERE])
+        return TraceView.of(self.home, *self.copies.values(), *(() if others is None else (others,)))
+
     def adding(self, rows: RowSet, bring: Bring) -> Shard:
-        copies = {
-            column: copy.adding(bring(rows, column, self._common(column)))
-            for column, copy in sorted(self.copies.items())
-        }
+        copies = {column: self.copies[column].adding(part) for column, part in self._brought(rows, bring)}
         return Shard(self.relation, self.home.adding(rows), copies, self._whole(), self.common)
 
     def removing(self, rows: RowSet, bring: Bring) -> Shard:
-        copies = {
-            column: copy.removing(bring(rows, column, self._common(column)))
-            for column, copy in sorted(self.copies.items())
-        }
+        copies = {column: self.copies[column].removing(part) for column, part in self._brought(rows, bring)}
         return Shard(self.relation, self.home.removing(rows), copies, self._whole(), self.common)
 
-    def _common(self, column: int) -> Column:
-        return self.common.get(column, NO_VALUES)
+    def _brought(self, rows: RowSet, bring: Bring) -> list[tuple[int, RowSet]]:
+        """Rows, for each copy where it has them."""
+        columns = sorted(self.copies)
+        if not columns:
+            return []
+        parts = bring(rows, [(column, self.common.get(column, NO_VALUES)) for column in columns])
+        return list(zip(columns, parts, strict=True))
 
     def _whole(self) -> Whole | None:
         return None if self.whole is None else Whole(self.whole.pick, self.whole.orders)

@@ -13,19 +13,22 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sempre.analysis.model import CheckedProgram, Var
-from sempre.backends.bindings import Bindings
-from sempre.backends.local import LocalBackend, multiplies
+from sempre.backends.bindings import Bindings, Sink
+from sempre.backends.column_values import ColumnValues, values_of
+from sempre.backends.local import LocalBackend, Repeats, multiplies
 from sempre.backends.trace_statistics import TraceStatistics
+from sempre.data import dataclass
 from sempre.diagnostics import SempreError
 from sempre.kernel import join
 from sempre.kernel.capacity import CapacityError
-from sempre.kernel.layout import Packing, fields_covering, packing
+from sempre.kernel.layout import Keys, fields_covering, packing
 from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import RowSet, Trace, TraceView
 from sempre.limits import Limits
@@ -34,10 +37,10 @@ from sempre.plan.faults import located
 from sempre.plan.ops import Neighbors, Plan, Read, decided_plan
 from sempre.workers.channel import Channel, Heart, Lost, take
 from sempre.workers.codec import from_json, to_json
-from sempre.workers.findings import FoundCounts, FoundRows
-from sempre.workers.flow import Copied, Flow, ShardViews, Splits
+from sempre.workers.findings import FoundCounts, NewHeads
+from sempre.workers.flow import Copied, Flow, Sending, ShardViews, Splits
 from sempre.workers.framing import Column, Frame, FrameError
-from sempre.workers.mesh import Aborted, Mesh
+from sempre.workers.mesh import Aborted, Gathered, Mesh, Parcel
 from sempre.workers.paths import SharedPaths
 from sempre.workers.placing import EVERYWHERE, Workers, counted_values, home_column, owners, placed_by, split
 from sempre.workers.shards import NO_VALUES, Bring, Pick, Shard, ShardView
@@ -53,13 +56,14 @@ _numbers = itertools.count()
 class StagedPlan:
     """A plan, and its stages on this worker."""
 
-    __slots__ = ("_flows", "_make", "multiplies", "plan")
+    __slots__ = ("_flows", "_make", "multiplies", "plan", "repeats")
 
     def __init__(self, plan: Plan, make: Callable[[Plan, Copied, Splits], Flow]) -> None:
         self.plan = plan
         self._make = make
         self._flows: dict[tuple[Copied, Splits], Flow] = {}
         self.multiplies = multiplies(plan.steps)
+        self.repeats = Repeats()
 
     def flow(self, copied: Copied, splits: Splits) -> Flow:
         """The stages, where all workers have all rows of some of the versions that the plan reads, or share values."""
@@ -67,6 +71,23 @@ class StagedPlan:
         if found is None:
             found = self._flows[copied, splits] = self._make(self.plan, copied, splits)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Rows of versions with this content that are at home elsewhere."""
+
+    content: object
+    rows: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was found that versions of this content did not have; of all of it, this worker sent these rows home."""
+
+    content: object
+    found: Keys
+    rows: RowSet
 
 
 class Worker:
@@ -81,7 +102,12 @@ class Worker:
         self._local = LocalBackend(program, 1, limits)
         self._values = SharedValues(self._ask)
         self._local.values = self._values
-        self._homes = {name: home_column(relation) for name, relation in program.relations.items()}
+        # One worker has all rows at home, and no copies.
+        self._homes = {
+            name: home_column(relation) if mesh.size > 1 else None for name, relation in program.relations.items()
+        }
+        self._known_there: dict[str, Told] = {}
+        self._sent: dict[str, Sent] = {}
         self._held: dict[int, Any] = {}
         self._failed: dict[str, Any] | None = None
         self._sizes: list[list[int]] = []
@@ -202,18 +228,36 @@ class Worker:
             columns.append(held.weights.astype(np.int64))
         return len(rows), columns
 
-    def _statistics(self, number: int, column: int) -> None:
+    def _statistics(self, number: int, columns: Sequence[int]) -> None:
         """See `_tell_statistics`."""
 
-    def _tell_statistics(self, number: int, column: int) -> tuple[Any, list[Column]]:
+    def _tell_statistics(self, number: int, columns: Sequence[int]) -> tuple[Any, list[Column]]:
+        """Of the rows at home here, by some of their columns: see `statistics.Share`."""
         shard: Shard = self._held[number]
-        home = self._homes[shard.relation]
-        copy = shard.at(column, home) if column in shard.copies or column == home else shard.home
-        placed = column in shard.copies or column == home
-        return [
-            TraceStatistics({shard.relation: copy}, self._local.limits).distinct(shard.relation, column),
-            placed,
-        ], []
+        relation, size = shard.relation, shard.home.size
+        statistics = TraceStatistics({relation: shard.home}, self._local.limits)
+        matching = statistics.matching(relation, tuple(columns))
+        alone = len(columns) == 1
+        values = statistics.distinct(relation, columns[0]) if alone else size / matching.mean
+        return [size, float(values), matching.crowd], []
+
+    def _share(self, values: int, version: int, column: int) -> None:
+        """See `_tell_share`."""
+
+    def _tell_share(self, values: int, version: int, column: int) -> tuple[Any, list[Column]]:
+        """How many rows are at home here, and about what part of them has one of the values in a column."""
+        home, held = self._shard(version).home, self._held[values]
+        return [home.size, held.share(home, column)], []
+
+    def _column_values(self, version: int, column: int) -> ColumnValues:
+        """The values of a column at all workers."""
+        mine = values_of(self._shard(version).home, column)
+        parts = self._mesh.exchange([[mine]] * self._mesh.size).parts
+        return ColumnValues(join.distinct(np.concatenate([NO_VALUES, *(part[0] for part in parts)])))
+
+    def _having(self, values: int, rows: int, column: int) -> RowSet:
+        held: ColumnValues = self._held[values]
+        return held.having(self._held[rows], column)
 
     def _report(self) -> None:
         """See `_tell_report`."""
@@ -231,7 +275,9 @@ class Worker:
             "exchanges": self._mesh.exchanges,
             "instances": self._local.instances,
             "rows": sum(trace.size for trace in traces.values()),
-            "bytes": sum(trace.nbytes for trace in traces.values()),
+            "bytes": sum(
+                trace.nbytes for trace in (*traces.values(), *(told.rows for told in self._known_there.values()))
+            ),
             "split": len(
                 {(shard.relation, c, v) for shard in shards for c, vs in shard.common.items() for v in vs.tolist()}
             ),
@@ -309,20 +355,47 @@ class Worker:
 
     def _adding(self, number: int, rows: int) -> Shard:
         shard = self._shard(number)
-        return shard.adding(self._held[rows], self._bring(shard.relation))
+        added = shard.adding(self._held[rows], self._bring(shard.relation))
+        self._remember(shard, self._held[rows], added)
+        return added
+
+    def _remember(self, before: Shard, rows: RowSet, after: Shard) -> None:
+        """What was sent home is known there, now that what it was found with has been added."""
+        sent = self._sent.get(before.relation)
+        if sent is None or sent.found is not rows.keys or sent.content is not before.content:
+            return
+        del self._sent[before.relation]
+        known = self._known_elsewhere(before)
+        told = Trace.of(sent.rows) if known is None else known.adding(sent.rows)
+        self._known_there[before.relation] = Told(after.content, told)
+
+    def _known_elsewhere(self, shard: Shard) -> Trace | None:
+        told = self._known_there.get(shard.relation)
+        return told.rows if told is not None and told.content is shard.content else None
+
+    def _rest(self) -> None:
+        """Forget what was sent: there is no telling when it will be of use again."""
+        self._known_there.clear()
+        self._sent.clear()
 
     def _removing(self, number: int, rows: int) -> Shard:
         shard = self._shard(number)
         return shard.removing(self._held[rows], self._bring(shard.relation))
 
     def _bring(self, relation: str) -> Bring:
-        def bring(rows: RowSet, column: int, common: Column) -> RowSet:
+        workers = self._mesh.size
+
+        def bring(rows: RowSet, places: Sequence[tuple[int, Column]]) -> list[RowSet]:
             columns = rows.columns()
-            if column == EVERYWHERE:
-                parts = [columns] * self._mesh.size
-            else:
-                parts = split(columns, placed_by(columns, column, common, self._mesh.size), self._mesh.size)
-            return self._joined(relation, self._mesh.exchange(parts).parts)
+            parcels = [
+                Parcel(
+                    [columns] * workers
+                    if column == EVERYWHERE
+                    else split(columns, placed_by(columns, column, common, workers), workers)
+                )
+                for column, common in places
+            ]
+            return [self._joined(relation, gathered.parts) for gathered in self._mesh.exchange_all(parcels)]
 
         return bring
 
@@ -342,10 +415,12 @@ class Worker:
 
     def _everyones(self, told: Iterable[Sequence[Any]]) -> dict[str, list[Column]]:
         """The columns of what all workers have of some rows, by relation."""
-        return {name: self._bring(name)(self._held[number], EVERYWHERE, NO_VALUES).columns() for name, number in told}
+        return {
+            name: self._bring(name)(self._held[number], [(EVERYWHERE, NO_VALUES)])[0].columns() for name, number in told
+        }
 
     def _paths(self, heads: Sequence[str], automaton: Any) -> SharedPaths:
-        assert all(self._homes[head] == 0 for head in heads)
+        assert self._mesh.size == 1 or all(self._homes[head] == 0 for head in heads)
         module = Module("paths", tuple(heads), frozenset(), "", from_json(automaton))
         return SharedPaths(module, self._local.limits.matrix_nodes, self._mesh.size, self._mesh.me, self._local.collect)
 
@@ -396,6 +471,9 @@ class Worker:
     def _views(self, views: Iterable[Sequence[Any]]) -> tuple[ShardViews, Copied, Splits]:
         """The views that plans read, those of them that all workers have whole, and those with split values."""
         found = {(name, Read[read]): self._held[number] for name, read, number, _ in views}
+        for (name, _), view in found.items():
+            if name not in self._homes:  # a narrowed relation is at home where the whole one is
+                self._homes[name] = self._homes[view.parts[0][0].relation]
         copied = frozenset((name, Read[read]) for name, read, _, everywhere in views if everywhere)
         splits = (
             (*key, column) for key, view in found.items() if isinstance(view, ShardView) for column in view.is_split
@@ -403,27 +481,49 @@ class Worker:
         return found, copied, frozenset(splits)
 
     def _run(
-        self, plans: Numbers, views: Iterable[Sequence[Any]], found: FoundRows | FoundCounts, counted: bool | None
+        self,
+        plans: Numbers,
+        views: Iterable[Sequence[Any]],
+        sink_for: Callable[[StagedPlan, bool], Sink],
+        counted: bool | None,
     ) -> None:
-        """Have plans find heads, all of one relation; None counts only where it must."""
+        """Have plans find heads, all of one relation; None counts only where it must.
+
+        A sink is made for each plan, given whether its heads are at home where they are found.
+        """
         read, copied, splits = self._views(views)
+        running = []
         for number in plans:
             prepared: StagedPlan = self._held[number]
-            plan, flow = prepared.plan, prepared.flow(copied, splits)
-            at_home = self._is_at_home(plan, flow)
-            found.travels |= not at_home
-            target = self._local.empty(plan.relation).packing
+            flow = prepared.flow(copied, splits)
+            sink = sink_for(prepared, self._is_at_home(prepared.plan, flow))
             weights = prepared.multiplies if counted is None else counted
+            running.append(self._running(prepared.plan, flow, read, sink, weights))
+        self._side_by_side(running)
 
-            def sink(rows: Bindings, plan: Plan = plan, target: Packing = target, at_home: bool = at_home) -> None:
-                layout, keys = self._local._head(plan, rows, target)
-                if isinstance(found, FoundRows):
-                    found.take(layout, keys, at_home)
-                else:
-                    found.take(layout, keys, rows.weights, at_home)
+    def _running(self, plan: Plan, flow: Flow, read: ShardViews, sink: Sink, weights: bool) -> Sending[None]:
+        with located(self._program, (plan.rule,)):
+            yield from flow.run(flow.start(read, weights), read, sink, weights)
 
-            with located(self._program, (plan.rule,)):
-                flow.run(flow.start(read, weights), read, sink, weights)
+    def _side_by_side(self, running: Iterable[Sending[None]]) -> None:
+        """Run plans so that what they send goes together, from one step of each to the next.
+
+        All workers have the same plans under way at each step, since each goes through the same steps everywhere.
+        """
+        waiting: list[tuple[Sending[None], Parcel]] = []
+
+        def goes_on(plan: Sending[None], came: Gathered | None, after: list[tuple[Sending[None], Parcel]]) -> None:
+            with suppress(StopIteration):
+                after.append((plan, next(plan) if came is None else plan.send(came)))
+
+        for plan in running:
+            goes_on(plan, None, waiting)
+        while waiting:
+            came = self._mesh.exchange_all([parcel for _, parcel in waiting])
+            after: list[tuple[Sending[None], Parcel]] = []
+            for (plan, _), gathered in zip(waiting, came, strict=True):
+                goes_on(plan, gathered, after)
+            waiting = after
 
     def _is_at_home(self, plan: Plan, flow: Flow) -> bool:
         """Whether heads are found where they are at home. The same on all workers."""
@@ -463,22 +563,48 @@ class Worker:
         keys = layout.pack(came[:arity], came[-1].size)
         return Counted(layout, *join.summed(keys.copy(), came[-1], layout.bits))
 
+    def _new(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int, counted: bool) -> Counted:
+        """What plans find that is not known yet: what is at home here, with weights if it is counted."""
+        version = self._held[known]
+        is_shard = isinstance(version, Shard)
+        here = version.known(self._known_elsewhere(version)) if is_shard else version.at(None)
+        heads = NewHeads(self._local, relation, self._home_of(known), here, counted)
+        self._run(
+            plans,
+            views,
+            lambda prepared, at_home: heads.sink(prepared.plan, prepared.repeats, at_home),
+            None if counted else False,
+        )
+
+        def exchange(columns: Sequence[Column], at: Workers) -> Sequence[Sequence[Column]]:
+            return self._mesh.exchange(split(columns, at, self._mesh.size)).parts
+
+        found, sent = heads.finished(self._mesh.me, partial(self._owners, relation), exchange)
+        self._sent.pop(relation, None)
+        if sent is not None and is_shard:
+            self._sent[relation] = Sent(version.content, found.keys, sent)
+        return found
+
     def _derive(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int) -> RowSet:
-        found = FoundRows(self._local, relation, self._home_of(known))
-        self._run(plans, views, found, counted=False)
-        return found.at_home(partial(self._sent_home, relation))
-
-    def _count(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]]) -> Counted:
-        return self._counts(relation, plans, views, counted=True)
-
-    def _counts(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], counted: bool | None) -> Counted:
-        found = FoundCounts(self._local, relation)
-        self._run(plans, views, found, counted)
-        return found.at_home(partial(self._counted_home, relation))
+        return self._new(relation, plans, views, known, counted=False).rows()
 
     def _supports(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int) -> Counted:
-        found = self._counts(relation, plans, views, counted=None)
-        return self._local.excluded(found, self._home_of(known)).narrowed()
+        return self._new(relation, plans, views, known, counted=True).narrowed()
+
+    def _count(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]]) -> Counted:
+        found, target = FoundCounts(self._local, relation), self._local.empty(relation).packing
+
+        def sink_for(prepared: StagedPlan, at_home: bool) -> Sink:
+            found.travels |= not at_home
+
+            def sink(rows: Bindings) -> None:
+                assert rows.weights is not None
+                found.take(*self._local._head(prepared.plan, rows, target), rows.weights, at_home)
+
+            return sink
+
+        self._run(plans, views, sink_for, counted=True)
+        return found.at_home(partial(self._counted_home, relation))
 
     # ------------------------------------------------------------------------------------------- sets and counts
 

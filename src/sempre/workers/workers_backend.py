@@ -34,46 +34,18 @@ from sempre.workers.handles import (
     RemotePlan,
     RemoteRows,
     RemoteTally,
+    RemoteValues,
     RemoteVersion,
     RemoteView,
 )
 from sempre.workers.placing import home_column, owners, split
+from sempre.workers.statistics import RemoteStatistics
 
 # What a report counts from the start of a worker.
 DOINGS = ("instances", "rows_sent", "bytes_sent", "waited")
 
 
 Views = Mapping[tuple[str, Read], "RemoteView | RemoteTally"]
-
-
-class RemoteStatistics:
-    """Sizes, and numbers of distinct values as the workers estimate them."""
-
-    def __init__(self, crew: Crew, state: Mapping[str, RemoteVersion], limits: Limits) -> None:
-        self.limits = limits
-        self._crew = crew
-        self._state = state
-        self._distinct: dict[tuple[str, int], int] = {}
-
-    def size(self, relation: str) -> int:
-        return len(self._state[relation])
-
-    def distinct(self, relation: str, column: int) -> int:
-        key = (relation, column)
-        if key not in self._distinct:
-            version = self._state[relation]
-            answers = [content for content, _ in self._crew.ask("statistics", [version.number, column])]
-            # Where the column places the rows, no two workers have the same value.
-            found = sum(n for n, _ in answers) if answers[0][1] else max(n for n, _ in answers)
-            self._distinct[key] = max(1, found)
-        return self._distinct[key]
-
-    def crowd(self, relation: str, column: int) -> float:
-        """None to speak of: rows cannot choose their lookups here, and every order to choose from would be a copy."""
-        return 0.0
-
-    def matching(self, relation: str, columns: tuple[int, ...]) -> None:
-        return None
 
 
 class WorkersBackend:
@@ -149,7 +121,10 @@ class WorkersBackend:
         rows.hold(self.limits.driver_rows)
 
     def finish(self) -> None:
-        """Nothing here has to be put in order."""
+        """Have the workers forget what they remember of this epoch alone."""
+        if self._hired is not None:
+            with suppress(BackendError):  # workers that are gone remember nothing
+                self._hired.tell("rest")
 
     def keep(self) -> None:
         """The driver keeps the numbers of values."""
@@ -195,7 +170,7 @@ class WorkersBackend:
         return made
 
     def statistics(self, state: Mapping[str, RemoteVersion]) -> RemoteStatistics:
-        return RemoteStatistics(self.crew, state, self.limits)
+        return RemoteStatistics(self.crew, state, self._homes, self.limits)
 
     def empty(self, relation: str) -> RemoteVersion:
         made = RemoteVersion(self.crew, relation, 0, frozenset())
@@ -259,8 +234,13 @@ class WorkersBackend:
         len(made)
         return made
 
-    def column_values(self, version: RemoteVersion, column: int) -> None:
-        """None: no atom is narrowed here."""
+    def column_values(self, version: RemoteVersion, column: int) -> RemoteValues | None:
+        """All workers get all of the values, if there are not too many."""
+        if len(version) > self.limits.broadcast_values:
+            return None
+        made = RemoteValues(self.crew)
+        self.crew.tell("column_values", [version.number, column], [made.number])
+        return made
 
     def walk(
         self,

@@ -86,3 +86,29 @@ def test_all_errors_of_a_program_are_reported_at_once() -> None:
         check(parse(text), {})
     codes = [(found.code, found.span.line - 6) for found in caught.value.diagnostics]
     assert codes == [("E201", 1), ("E202", 2), ("E301", 3), ("E401", 4), ("E203", 5), ("E204", 6), ("E310", 6)]
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (".functor f(x: nowhere): number\n.decl p(x: number) p(@f(1)).", ["E310"]),
+        (".functor f(x: number): B .type B <: nowhere\n.decl p(x: number) p(@f(1)).", ["E310"]),
+        (
+            ".decl e(x: number) .input e .decl d(x: number) d(min(x)) :- d(x). d(1, min(x)) :- e(x). d(x) :- e(x).",
+            ["E203", "E410"],
+        ),
+        (
+            ".type P = [v: nowhere, rest: P]\n.decl p(x: P) .input p .decl n(n: number) n(1) :- p(x), 1 = f_first(x).",
+            ["E310"],
+        ),
+        (".decl d(x: number) d(1, min(2)).\n.decl p(x: number) p(x) :- d(x).", ["E203"]),
+        (
+            ".aggregate f(x: nowhere): number\n.decl p(x: number) p(1). .decl q(n: number) q(@f x : { p(x) }).",
+            ["E310"],
+        ),
+    ],
+)
+def test_a_wrong_declaration_leaves_out_the_rules_that_need_it(text: str, codes: list[str]) -> None:
+    with pytest.raises(ProgramError) as caught:
+        check(parse(text), {})
+    assert [found.code for found in caught.value.diagnostics] == codes

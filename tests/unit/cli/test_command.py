@@ -16,6 +16,7 @@ import pytest
 
 import sempre.cli
 from sempre.cli.arguments import parse
+from sempre.cli.progress import Silent
 from sempre.diagnostics import BackendError, Diagnostic, InternalError, ProgramError, StateError
 from tests.unit.files.build import program, relation
 
@@ -149,6 +150,7 @@ def test_options_reach_the_database() -> None:
         "memory": 1_610_612_736,
         "cycles": None,
         "progress": None,
+        "profile": False,
     }
 
 
@@ -178,7 +180,6 @@ def test_options_reach_the_database() -> None:
         (["run", "p.dl", "--strategy", "magic"], "error: argument --strategy: invalid choice: 'magic'"),
         (["run", "p.dl", "--strat", "auto"], "error: unrecognized arguments: --strat auto\n"),
         (["run", "p.dl", "--report", "no/r.json"], "error: --report: there is no folder `no`\n"),
-        (["run", "p.dl", "--profile", "x.html"], "error: --profile is not in this version yet\n"),
         (["check"], "error: the following arguments are required: PROGRAM.dl\n"),
     ],
 )
@@ -287,11 +288,22 @@ def test_loading_the_command_line_loads_no_engine() -> None:
     assert out.stdout == "[]\n"
 
 
+def test_a_small_run_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
+    """Each of these takes a tenth of a small run, or more."""
+    (tmp_path / "p.dl").write_text(".decl r(x: number)\nr(1).\n.output r\n", "utf-8")
+    unused = ("pyarrow.compute", "sempre.active.active_engine", "sempre.network.node", "sempre.workers.crew", "numba")
+    code = f"import sys, sempre.cli; sempre.cli.main(); print([m for m in {unused} if m in sys.modules])"
+    command = [sys.executable, "-c", code, "run", "p.dl", "-D", ".", "--on", "local"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ, cwd=tmp_path)
+    assert out.stdout.splitlines()[-1] == "[]"
+    assert (tmp_path / "r.csv").read_text("utf-8") == "1\n"
+
+
 def test_the_progress_line_is_gone_before_anything_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    class Line:
-        def __init__(self, stream: object) -> None:
+    class Line(Silent):
+        def __init__(self, options: object) -> None:
             seen.append("shown")
 
         def clear(self) -> None:
@@ -301,8 +313,7 @@ def test_the_progress_line_is_gone_before_anything_is_printed(monkeypatch: pytes
         seen.append("written")
         return SimpleNamespace(warnings=())
 
-    monkeypatch.setattr("sempre.cli.run_command.is_terminal", lambda _: True)
-    monkeypatch.setattr("sempre.cli.run_command.ProgressLine", Line)
+    monkeypatch.setattr("sempre.cli.run_command.progress_of", Line)
     monkeypatch.setattr("sempre.cli.pipelines.write_outputs", write)
     assert main(["run", "p.dl"]) == 0
     assert seen == ["shown", "cleared", "written"]

@@ -97,7 +97,6 @@ def test_every_flag_is_looked_at(command: str, tmp_path: Path, monkeypatch: pyte
         (["run", "p.dl", "--memory=-1"], "`-1` is not a size such as 512M or 2G"),
         (["init", "s", "p.dl", "--memory", "lots"], "`lots` is not a size such as 512M or 2G"),
         (["init", "s", "p.dl", "--threads=-3"], "`-3` is not a number from 1"),
-        (["run", "p.dl", "--profile", "x.html"], "--profile is not in this version yet"),
     ],
 )
 def test_what_cannot_be_honored_is_refused(given: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:

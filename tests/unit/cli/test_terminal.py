@@ -1,17 +1,12 @@
-"""Color and the progress line."""
+"""Color."""
 
 from __future__ import annotations
 
 import io
-import time
-from types import SimpleNamespace
 
 import pytest
 
-from sempre.cli import terminal
-from sempre.cli.terminal import ProgressLine, paint, progress_text, wants_color
-
-PROGRESS = SimpleNamespace(stratum=2, strata=5, round=1200, facts=3_000_000, seconds=4.0)
+from sempre.cli.terminal import paint, wants_color
 
 
 class Terminal(io.StringIO):
@@ -37,26 +32,3 @@ def test_color_needs_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) -
     assert not wants_color(io.StringIO())
     monkeypatch.setenv("NO_COLOR", "1")
     assert not wants_color(Terminal())
-
-
-def test_progress_says_where_it_is() -> None:
-    assert progress_text(PROGRESS) == "stratum 2/5 · round 1,200 · 3,000,000 facts · 750,000 facts/s · 4 s"
-
-
-def test_the_line_appears_after_two_seconds_and_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(time, "perf_counter", lambda: now)
-    stream = Terminal()
-    line = ProgressLine(stream)
-    now = 101.9
-    line(PROGRESS)
-    assert stream.getvalue() == ""
-    now = 102.1
-    line(PROGRESS)
-    now = 102.15
-    line(PROGRESS)
-    assert stream.getvalue() == terminal.CLEAR_LINE + progress_text(PROGRESS)
-    line.clear()
-    line.clear()
-    assert stream.getvalue().endswith(terminal.CLEAR_LINE)
-    assert stream.getvalue().count(terminal.CLEAR_LINE) == 2

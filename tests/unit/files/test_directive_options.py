@@ -35,7 +35,7 @@ def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 def test_modes() -> None:
     made = relation("r", "x:number", output={"IO": "parquet", "mode": "changes"})
     assert output_endpoint(made, made.outputs[0]).changes
-    assert source(IO="parquet", nulls="drop").drop_nulls
+    assert source(IO="parquet", nulls="drop").values.drop_nulls
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_modes() -> None:
         ("input", {"IO": "jdbc", "url": "u", "query": "q", "table": "t"}, "a table and a query exclude each other"),
         ("output", {"IO": "jdbc", "url": "u", "query": "q"}, "a query can be read, not written"),
         ("output", {"mode": "append"}, "`mode=append` is unknown"),
-        ("input", {"IO": "parquet", "nulls": "keep"}, "`nulls=keep` is unknown"),
+        ("input", {"IO": "parquet", "nulls": "keep"}, "`nulls=keep` fits no column of relation `r`"),
         ("input", {"IO": "json", "format": "rows"}, "`format=rows` is unknown"),
         ("input", {"url": "u"}, "unknown option `url`"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,44 @@ def made(path: Path, **columns: pa.DataType) -> Path:
     return path
 
 
-def test_a_table_with_keys_is_a_dictionary(tmp_path: Path) -> None:
-    table = made(tmp_path / "owner", place=pa.string(), who=pa.string(), n=pa.int64())
-    pairs = made(tmp_path / "seen", who=pa.string(), place=pa.string())
+class IcebergTables:
+    """Tables in a catalog."""
+
+    def __init__(self, folder: Path) -> None:
+        from pyiceberg.catalog import load_catalog
+
+        folder.mkdir()
+        self.catalog = load_catalog("tests", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+        self.catalog.create_namespace("db")
+
+    def made(self, name: str, **columns: pa.DataType) -> Any:
+        return self.catalog.create_table(f"db.{name}", schema=pa.schema(list(columns.items())))
+
+    def rows_of(self, table: Any) -> list[tuple[Any, ...]]:
+        rows = self.catalog.load_table(table.name()).scan().to_arrow().to_pylist()
+        return sorted(tuple(row.values()) for row in rows)
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_table_with_keys_is_a_dictionary(form: str, tmp_path: Path) -> None:
+    owner = {"place": pa.string(), "who": pa.string(), "n": pa.int64()}
+    seen = {"who": pa.string(), "place": pa.string()}
+    if form == "iceberg":
+        tables = IcebergTables(tmp_path / "iceberg")
+        dictionary_of(tables.made("owner", **owner), tables.made("seen", **seen), tables.rows_of, 3)
+    else:
+        table = deltalake.DeltaTable(made(tmp_path / "owner", **owner))
+        dictionary_of(tmp_path / "owner", made(tmp_path / "seen", **seen), rows_of, 8)
+        assert rows_of(tmp_path / "owner") != [], "and an open table is taken, too"
+        with sempre.Database(RULES) as db:
+            db.apply(insert={"owner": [("new", "x", 1)]}).merge_into(table, "owner", keys=["place"])
+        assert ("new", "x", 1) in rows_of(tmp_path / "owner")
+
+
+def dictionary_of(table: Any, pairs: Any, rows_of: Callable[[Any], list[tuple[Any, ...]]], epochs: int) -> None:
     rng, have = random.Random(3), dict[str, tuple[str, int]]()
     with sempre.Database(RULES) as db:
-        for _ in range(8):
+        for _ in range(epochs):
             before = dict(have)
             for place in rng.sample("abcdef", 3):
                 have[place] = (rng.choice("xyz"), rng.randrange(5))
@@ -46,7 +79,7 @@ def test_a_table_with_keys_is_a_dictionary(tmp_path: Path) -> None:
             changes = db.apply(insert={"owner": insert}, delete={"owner": delete})
             for _ in range(2):  # again: nothing changes
                 changes.merge_into(table, "owner", keys=["place"])
-                changes.merge_into(str(pairs), "seen")
+                changes.merge_into(pairs, "seen")
                 assert rows_of(table) == sorted((place, *rest) for place, rest in have.items())
                 assert rows_of(pairs) == sorted((who, place) for place, (who, _) in have.items())
 

@@ -7,16 +7,18 @@ from pathlib import Path
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sempre
 from sempre.analysis.model import Relation
+from sempre.api import refresh as refreshing
 from sempre.api.publish import publish_from_store
 from sempre.api.stores import vacuum
 from sempre.cli import main
 from sempre.diagnostics import DataError
 from sempre.files.directive_options import input_endpoint
-from sempre.files.sources import source_of
+from sempre.files.sources import folder_source, source_of
 from sempre.files.sources.delta_source import DeltaSource
 from sempre.files.sources.file_source import FileSource
 
@@ -139,7 +141,7 @@ def test_a_table_of_changes_needs_the_epoch_that_it_shows(tmp_path: Path) -> Non
 
 
 def test_merging_is_for_tables() -> None:
-    with pytest.raises(sempre.ProgramError, match="`mode=merge` is for tables that keep versions"):
+    with pytest.raises(sempre.ProgramError, match="`mode=merge` is for tables that can change in part"):
         sempre.Database(checked(target="mode=merge"), store=None).publish(".")
 
 
@@ -170,3 +172,46 @@ def test_a_table_of_iceberg_shows_what_was_published(tmp_path: Path) -> None:
             before = catalog.load_table("db.big").current_snapshot()
             db.publish(tmp_path)
             assert catalog.load_table("db.big").current_snapshot() == before
+
+
+def test_files_that_are_added_to_a_folder_are_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where folders say values of a column; files that were there are not opened, once their times are sure."""
+    rows = ROWS.drop(["more", "x"])
+    for at, name in enumerate("abc"):
+        (tmp_path / f"edge.parquet/x={name}").mkdir(parents=True)
+        pq.write_table(rows.slice(at, 1), tmp_path / f"edge.parquet/x={name}/0.parquet")
+    monkeypatch.setattr(folder_source, "UNSURE_NS", -(10**18))
+    with sempre.Database(checked("IO=parquet"), store=tmp_path / "s") as db:
+        db.refresh(tmp_path)
+        (tmp_path / "edge.parquet/x=d").mkdir()
+        pq.write_table(rows.slice(1, 2), tmp_path / "edge.parquet/x=d/0.parquet")
+        opened: list[Path] = []
+        digest = folder_source._digest
+
+        def noted(file: Path) -> str:
+            opened.append(file)
+            return digest(file)
+
+        monkeypatch.setattr(folder_source, "_digest", noted)
+        found = refreshing.refresh(db, None, overwrite=False, maintain_only=False)
+        assert found.read == {"edge": "2 rows came and 0 went"}
+        assert {file.parent.name for file in opened} == {"x=d"}
+        assert set(db["edge"]) == {("a", 5), ("b", 50), ("c", 60), ("d", 50), ("d", 60)}
+        assert db.refresh() is None
+        (tmp_path / "edge.parquet/x=a/0.parquet").unlink()
+        found = refreshing.refresh(db, None, overwrite=False, maintain_only=False)
+        assert found.read == {"edge": "all 4 rows compared"}
+
+
+def test_a_table_that_was_put_in_order_is_not_read(tmp_path: Path) -> None:
+    for at in range(3):
+        deltalake.write_deltalake(tmp_path / "t", ROWS.drop(["more"]).slice(at, 1), mode="append")
+    with sempre.Database(checked("IO=delta, table=t"), store=tmp_path / "s") as db:
+        db.refresh(tmp_path)
+        deltalake.DeltaTable(tmp_path / "t").optimize.compact()
+        found = refreshing.refresh(db, None, overwrite=False, maintain_only=False)
+        assert found.read == {"edge": "0 rows came and 0 went"}
+        deltalake.DeltaTable(tmp_path / "t").delete("x = 'a'")
+        deltalake.DeltaTable(tmp_path / "t").optimize.compact()
+        db.refresh()
+        assert set(db["edge"]) == {("b", 50), ("c", 60)}

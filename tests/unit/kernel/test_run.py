@@ -5,8 +5,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sempre.kernel.layout import EVERYTHING, Keys, packing
+from sempre.kernel.layout import EVERYTHING, Field, Keys, packing
 from sempre.kernel.run import Run
+from sempre.kernel.sieve import Sieve, marked
 from tests.unit.kernel.rows import keys
 
 TOP = (1 << 63) - 1
@@ -41,6 +42,37 @@ def test_ranges_and_what_is_in_them(path: str, held: list[int], bounds: list[tup
     rows, found = run.expand(begins, ends)
     assert rows.tolist() == [row for row, some in enumerate(inside) for _ in some]
     assert found.tolist() == [key for some in inside for key in some]
+
+
+@both_paths
+@given(
+    held=st.lists(st.tuples(st.integers(0, 7), st.integers(-3, 4)), max_size=40),
+    wanted=st.lists(st.integers(0, 7), max_size=6),
+    there=st.sets(st.integers(-5, 9), max_size=6),
+)
+def test_what_a_sieve_lets_through(path: str, held: list[tuple[int, int]], wanted: list[int], there: set[int]) -> None:
+    layout = packing((Field(0, 3), Field(-3, 3)), (0, 1))
+    pairs = sorted(set(held))
+    run = Run(layout.pack([keys(x for x, _ in pairs), keys(y for _, y in pairs)], len(pairs)))
+    low, high = layout.bounds([keys(wanted)], len(wanted))
+    sieve = Sieve(layout.place(1)[0], 7, marked(keys(sorted(there)), layout.fields[1]))
+    rows, found = run.sift(*run.ranges(low, high), sieve)
+    expected = [(row, x, y) for row, value in enumerate(wanted) for x, y in pairs if x == value and y in there]
+    assert (
+        list(zip(rows.tolist(), layout.unpack(found, 0).tolist(), layout.unpack(found, 1).tolist(), strict=True))
+        == expected
+    )
+
+
+@given(held=st.lists(st.tuples(st.integers(0, 3), st.integers(-3, 4)), max_size=20), first=st.integers(-1, 5))
+def test_marks_of_a_column_after_constants(held: list[tuple[int, int]], first: int) -> None:
+    layout = packing((Field(0, 2), Field(-3, 3)), (0, 1))
+    pairs = sorted(set(held))
+    run = Run(layout.pack([keys(x for x, _ in pairs), keys(y for _, y in pairs)], len(pairs)))
+    for field in (Field(-3, 3), Field(0, 2), Field(-8, 4)):
+        for _ in range(2):  # the second time it is kept
+            there = {y for x, y in pairs if x == first and field.lo <= y <= field.hi}
+            assert np.flatnonzero(run.marks(layout, (first,), field)).tolist() == sorted(y - field.lo for y in there)
 
 
 @pytest.mark.parametrize("size", [1, 2, 9, 1000, 100_000])

@@ -64,7 +64,8 @@ def test_an_unknown_operation() -> None:
     assert said(DataError, lambda: reader.check_operations(["insert", "upsert", "-", "merge"])) == (
         "error[E517]: column `op` of the stream has `merge`, `upsert`\n"
         "hint: Use one of: insert, +, update_postimage, c, r, delete, -, update_preimage, d."
-        " An update is the row that was there, deleted, and the row that is, inserted."
+        " An update is the row that was there, deleted, and the row that is, inserted;"
+        ' or keys={"RELATION": ["COLUMN"]} say which row it replaces.'
     )
 
 

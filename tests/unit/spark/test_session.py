@@ -62,7 +62,7 @@ def test_without_spark_neither_java_nor_pyspark_is_loaded(program: Path) -> None
     [
         (".input p(IO=spark)", "IO=spark"),
         ('.input p(IO=jdbc, url="jdbc:x:y")', "IO=jdbc"),
-        (".output p(IO=parquet, mode=changes)", "mode=changes"),
+        (".output p(IO=json, mode=changes)", "mode=changes"),
     ],
 )
 def test_directives_that_need_spark(

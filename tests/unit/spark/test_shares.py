@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,8 +13,11 @@ from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.lang.parser import parse
 from sempre.limits import DEFAULTS
+from sempre.maintain.decide import VALUE_BYTES
 from sempre.rewrites.equivalences import close_equivalences
+from sempre.spark import task_room
 from sempre.spark.cluster.shares import decide, why_not
+from sempre.spark.task_room import TaskRoom
 
 DECLARED = ".decl e(x: number, y: number) .decl p(x: number, y: number) .decl q(x: number, y: number) .decl z() "
 FIRST = DECLARED + "p(x, y) :- e(x, y). "
@@ -110,6 +116,55 @@ def test_reasons() -> None:
     assert "too many for one task" in why_not(*tangled, {"e": DEFAULTS.whole_rows + 1})
     assert why_not(*last(FIRST), {}) == "it is not recursive"
     assert why_not(*last(FIRST + "p(x, z) :- p(x, y), e(y, z), z()."), {}) == "`z` has no columns"
+
+
+def test_tasks_are_given_as_much_as_they_have_room_for() -> None:
+    """How many rows that is goes by bytes: two columns of three million rows, of each of two relations, take 288 MB."""
+    tangled = last(FIRST + "p(y, x) :- p(x, y). p(x, z) :- p(x, y), p(y, z), x != z.")
+    rows = {"e": 6_000_000}
+    needed = 6_000_000 * 2 * VALUE_BYTES
+    enough = TaskRoom(alone=int(needed / DEFAULTS.task_share) + 1)
+    split = decide(*tangled, rows, room=enough)
+    assert split is not None
+    assert (split.parts, split.room) == (1, enough.alone)
+    assert "all of it (6,000,000 rows) goes to one task" in split.reason
+    assert decide(*tangled, rows, room=TaskRoom(alone=enough.alone - 10)) is None
+    linear = last(FIRST + "p(x, z) :- p(x, y), e(y, z), x != z.")
+    needed *= 2  # two rules read the edges
+    each = int(needed / DEFAULTS.task_share) + 1
+    split = decide(*linear, rows, room=TaskRoom(alone=2 * each, beside=each))
+    assert split is not None
+    assert (split.parts, split.room) == (240, 0)
+    split = decide(*linear, rows, room=TaskRoom(alone=each, beside=each // 2))
+    assert split is not None
+    assert (split.parts, split.room, dict(split.keys)) == (1, each, {})
+    assert "too many to copy to every task, and all of it (6,000,000 rows) goes to one task" in split.reason
+    assert decide(*linear, rows, limits=replace(DEFAULTS, task_share=0), room=TaskRoom(each, each)) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "alone", "beside"),
+    [
+        ("master=local[4]", 2048, 512),
+        ("master=local-cluster[2,1,1024]", 384, 384),
+        ("master=yarn executor.memory=8g executor.cores=4", 819, 204),
+        ("master=yarn executor.memoryOverhead=2048 executor.cores=2", 2048, 1024),
+        ("master=k8s://h executor.memory=4g executor.memoryOverheadFactor=0.4", 1638, 1638),
+        ("master=yarn executor.pyspark.memory=3g executor.cores=4 task.cpus=2", 3072, 1536),
+        ("", 384, 384),
+    ],
+)
+def test_a_session_says_how_much_room_tasks_have(
+    settings: str, alone: int, beside: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_room, "machine_memory", lambda: 8 << 30)
+    session: Any = SimpleNamespace(conf={f"spark.{name}": value for name, value in map(split_once, settings.split())})
+    found = task_room.task_room(session, DEFAULTS)
+    assert (found.alone >> 20, found.beside >> 20) == (alone, beside)
+
+
+def split_once(setting: str) -> list[str]:
+    return setting.split("=", 1)
 
 
 def test_first_facts_of_a_transitive_rule_are_not_taken_from_outside() -> None:

@@ -21,6 +21,7 @@ from sempre.files.sources.source import RowChanges, SourceVersion
 CAME = ("insert", "update_postimage")
 WENT = ("delete", "update_preimage")
 OPERATION = "_change_type"
+TIDYING = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES")
 
 
 class DeltaSource:
@@ -66,7 +67,21 @@ class DeltaSource:
     def changes(self, since: SourceVersion, until: SourceVersion) -> RowChanges | None:
         if since["table"] != until["table"] or since["version"] > until["version"]:
             return None  # another table under the name, or one that was restored from a copy
-        return self._fed(since["version"], until["version"]) or self._by_files(since["version"], until["version"])
+        between = since["version"], until["version"]
+        return self._tidied(*between) or self._fed(*between) or self._by_files(*between)
+
+    def _tidied(self, since: int, until: int) -> RowChanges | None:
+        """Nothing, where the table was only put in order: that moves all rows, and changes none."""
+        try:
+            done = [each for each in self._table(until).history(until - since) if each["version"] > since]
+            if len(done) != until - since or any(each["operation"] not in TIDYING for each in done):
+                return None
+            table = self._table(until)
+            nothing = pa.schema(table.schema().to_arrow()).empty_table()
+            nothing = nothing.select(self._columns.wanted(nothing.column_names))
+        except Exception:  # noqa: BLE001  # nothing that must be known
+            return None
+        return RowChanges(self._columns.taken(nothing), self._columns.taken(nothing))
 
     def _fed(self, since: int, until: int) -> RowChanges | None:
         """What the change feed says; None where there is none, or not of all of these versions."""

@@ -1,4 +1,4 @@
-"""Files, and folders of Parquet files: a version is their content.
+"""Files: a version is their content.
 
 Nothing says what changed within a file. So a file whose content is new is read as a whole.
 """
@@ -44,13 +44,13 @@ class FileSource:
         path = self._path
         try:
             seen = time.time_ns()
-            signs = {str(file.relative_to(path)): _signs(file) for file in _files(path)}
+            signs = {str(file.relative_to(path)): signs_of(file) for file in files_of(path)}
             files = [[name, *each] for name, each in signs.items()]
             newest = max((each[-1] for each in signs.values()), default=0)
             if known is not None and known["files"] == files and newest < known["seen"] - UNSURE_NS:
                 return known
             digest = hashlib.sha256()
-            for file in _files(path):
+            for file in files_of(path):
                 digest.update(f"{file.relative_to(path)}\0".encode())
                 with file.open("rb") as content:
                     digest.update(hashlib.file_digest(content, "sha256").digest())
@@ -79,7 +79,7 @@ class FileSource:
         return None
 
 
-def _files(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
     """The files whose content counts, those of a folder as the reader of Parquet takes them."""
     if not path.is_dir():
         return [path]
@@ -90,7 +90,7 @@ def _files(path: Path) -> list[Path]:
     )
 
 
-def _signs(file: Path) -> tuple[int, int, int, int]:
+def signs_of(file: Path) -> tuple[int, int, int, int]:
     """What changes when a file is written: its number, its size and its times; last the one that nobody can set."""
     found = file.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -47,10 +47,13 @@ class IcebergSource:
 
     def version(self, known: SourceVersion | None) -> SourceVersion:
         self._table = open_iceberg(self._endpoint, self._folder)
-        snapshot = self._table.current_snapshot()
+        snapshot, schema = self._table.current_snapshot(), self._table.schema()
+        wanted = self._columns.wanted(list(schema.column_names))
         return {
             "table": str(self._table.metadata.table_uuid),
             "snapshot": None if snapshot is None else snapshot.snapshot_id,
+            # A column that was dropped and added again has another number, and other values in the same files.
+            "columns": [schema.find_field(name).field_id for name in wanted],
         }
 
     def rows(self, version: SourceVersion) -> pa.Table:
@@ -58,8 +61,10 @@ class IcebergSource:
             return self._read(list(self._tasks(version["snapshot"]).values()))
 
     def changes(self, since: SourceVersion, until: SourceVersion) -> RowChanges | None:
-        if since["table"] != until["table"]:
-            return None  # another table under the name
+        if since["table"] != until["table"] or since.get("columns") != until["columns"]:
+            return None  # another table under the name, or other columns
+        if not self._has(since["snapshot"]):
+            return None
         try:
             old, new = self._tasks(since["snapshot"]), self._tasks(until["snapshot"])
             came, went = [new[key] for key in new.keys() - old.keys()], [old[key] for key in old.keys() - new.keys()]
@@ -68,6 +73,10 @@ class IcebergSource:
             return RowChanges(self._read(came), self._read(went))
         except Exception:  # noqa: BLE001  # the old snapshot is expired: then all of the new one is read
             return None
+
+    def _has(self, snapshot: int | None) -> bool:
+        """Whether a snapshot can be read: of one that is expired, the package finds no files, and says nothing."""
+        return snapshot is None or self._table.snapshot_by_id(snapshot) is not None
 
     def _tasks(self, snapshot: int | None) -> dict[tuple[str, ...], Any]:
         """What is read for a snapshot: each file with those that say what is deleted in it."""

@@ -61,7 +61,7 @@ class TableColumns:
             relation=relation,
             origin=place,
             types=types,
-            drop_nulls=endpoint.drop_nulls,
+            values=endpoint.values,
             taking=endpoint.taking,
         )
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
-from sempre.analysis.model import CheckedProgram, Relation
+from sempre.analysis.model import CheckedProgram, Relation, Type
 from sempre.data import dataclass
 from sempre.diagnostics import Findings, SempreError
 from sempre.files.columns import concat
-from sempre.files.directive_options import input_endpoint
+from sempre.files.directive_options import SPARK_ONLY, Endpoint, input_endpoint
 from sempre.files.read import Stdin, TextTable, read_endpoint
 from sempre.files.sources.source import FactSource, SourceVersion, source_of
 
@@ -24,14 +24,27 @@ class SourceRows:
     versions: tuple[SourceVersion, ...]
 
 
-def sources_of(checked: CheckedProgram, relation: Relation, folder: Path) -> list[FactSource]:
+# Makes the sources that Spark reads; None without a session.
+SparkSources = Callable[[Endpoint, Relation, Mapping[str, Type]], FactSource] | None
+
+
+def sources_of(
+    checked: CheckedProgram, relation: Relation, folder: Path, spark: SparkSources = None
+) -> list[FactSource]:
     """The sources of a relation; raises `DataError` if one of them cannot be followed."""
-    return [source_of(input_endpoint(relation, each), relation, checked.types, folder) for each in relation.inputs]
+    endpoints = [input_endpoint(relation, each) for each in relation.inputs]
+    return [
+        spark(each, relation, checked.types)
+        if spark is not None and each.io in SPARK_ONLY
+        else source_of(each, relation, checked.types, folder)
+        for each in endpoints
+    ]
 
 
-def is_followable(relation: Relation) -> bool:
-    """Whether all that a relation is read from has versions."""
-    return all(input_endpoint(relation, each).io not in ("stdin", "jdbc", "spark") for each in relation.inputs)
+def is_followable(relation: Relation, *, spark: bool = False) -> bool:
+    """Whether all that a relation is read from has versions, with a session of Spark or without."""
+    without = ("stdin",) if spark else ("stdin", *SPARK_ONLY)
+    return all(input_endpoint(relation, each).io not in without for each in relation.inputs)
 
 
 def whole(relation: Relation, sources: list[FactSource], known: tuple[SourceVersion | None, ...] = ()) -> SourceRows:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from sempre.analysis.model import Relation, Type
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic
-from sempre.files.directive_options import Endpoint
+from sempre.files.directive_options import SPARK_ONLY, Endpoint
+from sempre.files.locations import path_inside
 
 # What tells versions of a source apart, as JSON has it. Equal versions have the same rows.
 SourceVersion = Mapping[str, Any]
@@ -59,6 +60,15 @@ def source_of(endpoint: Endpoint, relation: Relation, types: Mapping[str, Type],
         from sempre.files.sources.iceberg_source import IcebergSource
 
         return IcebergSource(endpoint, relation, types, folder)
+    if endpoint.io == "sqlite" and endpoint.follow:
+        from sempre.files.sources.queried_source import QueriedSource
+        from sempre.files.sources.sqlite_reader import SqliteReader
+
+        return QueriedSource(SqliteReader(endpoint, relation, types, folder), endpoint, relation)
+    if endpoint.io == "parquet" and path_inside(folder, endpoint.filename).is_dir():
+        from sempre.files.sources.folder_source import FolderSource
+
+        return FolderSource(endpoint, relation, types, folder)
     if endpoint.io in ("file", "parquet", "json", "sqlite"):
         from sempre.files.sources.file_source import FileSource
 
@@ -66,6 +76,8 @@ def source_of(endpoint: Endpoint, relation: Relation, types: Mapping[str, Type],
     what = "standard input" if endpoint.io == "stdin" else f"IO={endpoint.io}"
     message = f"relation `{relation.name}` is read from {what}, which cannot be followed"
     hint = "Use files, IO=delta or IO=iceberg; `sempre apply` takes changes of other kinds."
+    if endpoint.io in SPARK_ONLY:
+        hint = "Give it a Spark session: --on spark, or Database(..., spark=...)."
     raise DataError(Diagnostic("E661", message, hint=hint))
 
 

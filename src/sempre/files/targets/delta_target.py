@@ -57,10 +57,13 @@ class DeltaTarget:
         return True
 
 
-def merge_keyed(place: str | Path, added: pa.Table, removed: pa.Table, keys: Sequence[str] | None) -> None:
-    """Merge changes into a table, in one commit: rows of it are named by `keys`, by default by all columns."""
-    delta = need("deltalake", "delta", lambda: __import__("deltalake"))
-    with told(str(place), "write"):  # the format has no unsigned numbers
+def merge_keyed(place: Any, added: pa.Table, removed: pa.Table, keys: Sequence[str] | None) -> None:
+    """Merge changes into a table, in one commit: rows of it are named by `keys`, by default by all columns.
+
+    `place` is the path or URL of a table of Delta Lake, or an open table of `deltalake` or `pyiceberg`.
+    """
+    is_iceberg = type(place).__module__.startswith("pyiceberg.")
+    with told(_shown(place), "write"):  # the formats have no unsigned numbers
         schema = pa.schema([_signed(field) for field in added.schema])
         added, removed = added.cast(schema), removed.cast(schema)
     names = list(keys or added.column_names)
@@ -77,8 +80,24 @@ def merge_keyed(place: str | Path, added: pa.Table, removed: pa.Table, keys: Seq
     gone = removed.join(added.select(names), names, join_type="left anti").select(added.column_names).cast(added.schema)
     if not (added.num_rows or gone.num_rows):
         return
-    with told(str(place), "write"):
-        _merged(delta.DeltaTable(str(place)), added, gone, names, None)
+    if is_iceberg:
+        from sempre.files.targets.iceberg_target import merge_into_table
+
+        merge_into_table(place, added, gone, names)
+        return
+    delta = need("deltalake", "delta", lambda: __import__("deltalake"))
+    with told(_shown(place), "write"):
+        table = place if isinstance(place, delta.DeltaTable) else delta.DeltaTable(str(place))
+        table.update_incremental()  # one that was opened earlier does not know what was written since
+        _merged(table, added, gone, names, None)
+
+
+def _shown(place: Any) -> str:
+    """A table in messages."""
+    if isinstance(place, str | Path):
+        return str(place)
+    named = place.name() if hasattr(place, "name") else place.table_uri
+    return ".".join(map(str, named)) if isinstance(named, tuple) else str(named)
 
 
 def _signed(field: pa.Field) -> pa.Field:

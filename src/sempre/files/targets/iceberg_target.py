@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from sempre.files.directive_options import Endpoint
 from sempre.files.sources.iceberg_source import METADATA
 from sempre.files.sources.lake import need, told
 
+# Rows that are removed one by one in a commit, and how many of them one condition names by several columns.
+MOST_REMOVED, MOST_TERMS = 1_000, 200
 PUBLISHER, EPOCH = "sempre.publisher", "sempre.epoch"
 
 
@@ -60,11 +63,45 @@ class IcebergTarget:
             table.append(rows, snapshot_properties=_marks(publisher, epoch))
 
     def change(self, added: pa.Table, removed: pa.Table, publisher: str, epoch: int) -> bool:
-        """Removing single rows takes the format a pass over the table, as replacing it does."""
-        if removed.num_rows:
+        """Files with rows that go are written again; where these are many, replacing the state is no more work."""
+        if removed.num_rows > MOST_REMOVED:
             return False
-        self.append(added, publisher, epoch)
+        table = self._made(added)
+        with told(self._name, "write"):
+            _changed(table, added, removed, removed.column_names, _marks(publisher, epoch))
         return True
+
+
+def merge_into_table(table: Any, added: pa.Table, gone: pa.Table, keys: Sequence[str]) -> None:
+    """Merge rows into a table that is open, in one commit: each replaces the rows with its key, others go."""
+    with told(".".join(map(str, table.name())), "write"):
+        met = pa.concat_tables([added, gone]).select(list(keys))
+        _changed(table.refresh(), added, met, keys, {})
+
+
+def _changed(table: Any, added: pa.Table, removed: pa.Table, keys: Sequence[str], marks: Mapping[str, str]) -> None:
+    """Remove the rows with some keys and add others, in one commit; without either, the marks are a commit, too."""
+    with table.transaction() as transaction:
+        for rows in _slices(removed.select(list(keys))):
+            transaction.delete(_matching(rows), snapshot_properties=dict(marks))
+        transaction.append(added, snapshot_properties=dict(marks))
+
+
+def _slices(rows: pa.Table) -> Iterator[pa.Table]:
+    size = MOST_REMOVED if rows.num_columns == 1 else MOST_TERMS
+    for start in range(0, rows.num_rows, size):
+        yield rows.slice(start, size)
+
+
+def _matching(rows: pa.Table) -> Any:
+    """The condition that a row of a table is one of some rows."""
+    from pyiceberg.expressions import And, EqualTo, In, Or
+
+    names = rows.column_names
+    if len(names) == 1:
+        return In(names[0], rows.column(0).to_pylist())
+    terms = [And(*(EqualTo(name, row[name]) for name in names)) for row in rows.to_pylist()]
+    return terms[0] if len(terms) == 1 else Or(*terms)
 
 
 def _marks(publisher: str, epoch: int) -> dict[str, str]:

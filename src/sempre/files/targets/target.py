@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sempre.analysis.model import Relation
 from sempre.diagnostics import DataError, Diagnostic
-from sempre.files.directive_options import Endpoint
+from sempre.files.directive_options import LAKE, Endpoint
+from sempre.files.locations import is_url, path_inside
 
 
 class TableTarget(Protocol):
@@ -36,12 +36,32 @@ class TableTarget(Protocol):
         ...
 
 
-def target_of(endpoint: Endpoint, folder: Path) -> TableTarget:
-    """The table that an output names."""
+def target_of(endpoint: Endpoint, folder: str) -> TableTarget:
+    """The table that an output names, of those that need no Spark."""
+    if endpoint.io not in (*LAKE, "sqlite", "parquet") or (endpoint.io == "parquet" and _is_far(endpoint, folder)):
+        message = f"a store cannot append changes to `{endpoint.filename}` in `{folder}`"
+        hint = "Use a table: IO=delta, iceberg, sqlite, jdbc or spark; or IO=parquet in a folder of this machine."
+        raise DataError(Diagnostic("E512", message, hint=hint))
+    return _table(endpoint, Path(folder))
+
+
+def _is_far(endpoint: Endpoint, folder: str) -> bool:
+    return is_url(folder) or is_url(endpoint.filename)
+
+
+def _table(endpoint: Endpoint, folder: Path) -> TableTarget:
     if endpoint.io == "delta":
         from sempre.files.targets.delta_target import DeltaTarget
 
         return DeltaTarget(endpoint, folder)
+    if endpoint.io == "sqlite":
+        from sempre.files.targets.sqlite_target import sqlite_target
+
+        return sqlite_target(endpoint, folder)
+    if endpoint.io == "parquet":
+        from sempre.files.targets.parquet_changes import ParquetChanges
+
+        return ParquetChanges(path_inside(folder, endpoint.filename))
     from sempre.files.targets.iceberg_target import IcebergTarget
 
     return IcebergTarget(endpoint, folder)
@@ -52,13 +72,15 @@ def publishable(rows: pa.Table, relation: Relation) -> pa.Table:
     if not relation.arity:
         message = f"relation `{relation.name}` has no columns: a table cannot hold it"
         raise DataError(Diagnostic("E512", message, hint="Write it to a text file, or give it a column."))
+    import pyarrow.compute as pc  # slow to load, and only tables need it
+
     rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))  # as a table may have been made
     for at, field in enumerate(rows.schema):
         if field.type == pa.uint64():
             column = rows.column(at)
             if rows.num_rows and pc.max(column).as_py() >= 1 << 63:
                 message = f"column `{field.name}` of relation `{relation.name}` has numbers beyond 63 bits"
-                hint = "Delta Lake and Iceberg have no unsigned numbers: publish it as text, with to_string(...)."
+                hint = "Tables have no unsigned numbers: publish it as text, with to_string(...)."
                 raise DataError(Diagnostic("E512", message, hint=hint))
             rows = rows.set_column(at, field.with_type(pa.int64()), column.cast(pa.int64()))
     return rows

@@ -20,14 +20,17 @@ from sempre.analysis.model import CheckedProgram, Kind, Match, NormalRule, Relat
 from sempre.analysis.naming import counted
 from sempre.data import dataclass
 from sempre.limits import DEFAULTS, Limits
+from sempre.maintain.decide import needed_bytes
 from sempre.modules.choice import PATH_KINDS
 from sempre.modules.find import partition
 from sempre.modules.spec import Module
 from sempre.plan.ops import relations_of
+from sempre.spark.task_room import TaskRoom
 
 # Beyond this many combinations of columns of mutually recursive relations nobody looks for a key.
 MOST_COMBINATIONS = 4096
 START = "@start"
+UNKNOWN = TaskRoom()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,8 @@ class Split:
     `program` is what a task evaluates; its last stratum is the one to share, those before it are evaluated in every
     task. `keys` has the columns that decide which share a first fact belongs to. `explicit` says as what the explicit
     facts of a relation go in. If `seeded`, the first facts of the stratum come from outside, as a frame. With a
-    `module`, it is first values of paths that are shared out, not facts.
+    `module`, it is first values of paths that are shared out, not facts. `room` is how many bytes a task may take that
+    has all of the stratum, 0 if nobody knows; a task that outgrows it gives up.
     """
 
     program: CheckedProgram
@@ -47,6 +51,7 @@ class Split:
     seeded: bool
     reason: str
     module: Module | None = None
+    room: int = 0
 
     @property
     def stratum(self) -> Stratum:
@@ -68,23 +73,36 @@ def decide(
     sizes: Mapping[str, int],
     parts: int | None = None,
     limits: Limits = DEFAULTS,
+    room: TaskRoom = UNKNOWN,
 ) -> Split | None:
     """How to close the stratum inside tasks, or nothing if that cannot be done or is not worth it; see `why_not`.
 
-    `sizes` has the rows of every relation that the stratum reads, and the explicit facts of its own.
+    `sizes` has the rows of every relation that the stratum reads, and the explicit facts of its own. Tasks are given as
+    much as they have `room` for, and a moderate number of rows where that is not known.
     """
-    found = _decide(program, stratum, sizes, parts, limits)
+    found = _decide(program, stratum, sizes, parts, limits, room)
     return None if isinstance(found, str) else found
 
 
-def why_not(program: CheckedProgram, stratum: Stratum, sizes: Mapping[str, int], limits: Limits = DEFAULTS) -> str:
+def why_not(
+    program: CheckedProgram,
+    stratum: Stratum,
+    sizes: Mapping[str, int],
+    limits: Limits = DEFAULTS,
+    room: TaskRoom = UNKNOWN,
+) -> str:
     """Why `decide` has nothing to offer; empty if it has."""
-    found = _decide(program, stratum, sizes, None, limits)
+    found = _decide(program, stratum, sizes, None, limits, room)
     return found if isinstance(found, str) else ""
 
 
 def _decide(
-    program: CheckedProgram, stratum: Stratum, sizes: Mapping[str, int], parts: int | None, limits: Limits
+    program: CheckedProgram,
+    stratum: Stratum,
+    sizes: Mapping[str, int],
+    parts: int | None,
+    limits: Limits,
+    room: TaskRoom,
 ) -> Split | str:
     if not stratum.recursive:
         return "it is not recursive"
@@ -95,7 +113,10 @@ def _decide(
     total = sum(sizes.get(name, 0) for name in (*reads, *stratum.relations))
     shares = min(limits.most_shares, max(limits.fewest_shares, total // limits.share_rows))
     count = parts or (1 if total <= limits.single_share_rows else shares)
-    if total <= limits.copied_rows:
+    needed = needed_bytes(program, stratum, lambda name: sizes.get(name, 0))
+    copies = total <= limits.copied_rows or needed <= room.beside * limits.task_share
+    alone = total <= limits.whole_rows or needed <= room.alone * limits.task_share
+    if copies:
         whole = _task_program(program, _as_it_is(stratum), reads)
         module = _only_module(whole)
         if module is not None:
@@ -105,15 +126,19 @@ def _decide(
     linear = _linearized(program, stratum)
     keys = _keys(program, linear.stratum)
     if not keys:
-        if total > limits.whole_rows:
+        if not alone:
             return f"it does not split by columns, and {total:,} rows are too many for one task"
         reason = f"it does not split by columns, and all of it ({counted(total, 'row')}) goes to one task"
-        return Split(_task_program(program, linear, reads), {}, linear.explicit, 1, False, reason)
+        return Split(_task_program(program, linear, reads), {}, linear.explicit, 1, False, reason, room=room.alone)
     shown = ", ".join(f"{name}({', '.join(_names(program, name, columns))})" for name, columns in keys.items())
-    if total <= limits.copied_rows:
+    if copies:
         reason = f"splits by {shown}: {counted(count, 'share')}, {counted(total, 'row')} copied to each task"
         return Split(_task_program(program, linear, reads), keys, linear.explicit, count, False, reason)
-    return _seeded(program, stratum, sizes, keys, shown, parts, limits)
+    seeded = _seeded(program, stratum, sizes, keys, shown, parts, limits)
+    if isinstance(seeded, str) and alone:
+        reason = f"{seeded}, and all of it ({counted(total, 'row')}) goes to one task"
+        return Split(_task_program(program, linear, reads), {}, linear.explicit, 1, False, reason, room=room.alone)
+    return seeded
 
 
 def _seeded(

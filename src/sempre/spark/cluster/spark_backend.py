@@ -112,6 +112,10 @@ class SparkBackend:
         """How many Spark jobs there have been."""
         return self.scratch.jobs.number
 
+    def announce(self, doing: str) -> None:
+        """What the jobs to come are for."""
+        self.scratch.jobs.doing = doing
+
     def finish(self) -> None:
         """The end of an epoch: what is kept is settled."""
         self._store.finish()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.maintain.decide import StratumSizes
 from sempre.maintain.seminaive import first_facts
-from sempre.maintain.strategy import Change, Outcome, Work
+from sempre.maintain.strategy import Abandoned, Change, Outcome, Work
 from sempre.plan.ops import relations_of
 from sempre.spark.cluster import task_fixpoints
 from sempre.spark.cluster.shares import Split, decide
 from sempre.spark.cluster.spark_backend import SparkBackend
 from sempre.spark.cluster.tables import Table, unsealed
+from sempre.spark.task_room import TaskRoom, task_room
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,6 +27,9 @@ class TaskClosing:
 
     def __init__(self, backend: SparkBackend) -> None:
         self._backend = backend
+        self._room: TaskRoom | None = None
+        # Strata that a single task had no room for, and with how many rows.
+        self._outgrown: dict[int, int] = {}
 
     def one_pass(self, program: CheckedProgram, stratum: Stratum, sizes: StratumSizes) -> Split | None:
         """How to close the stratum, if that can be done and there is something to close."""
@@ -33,10 +38,16 @@ class TaskClosing:
         rules = (*stratum.nonrecursive, *stratum.recursive)
         reads = set(stratum.relations).union(*(relations_of(rule.body) for rule in rules))
         rows = {name: sizes.rows(name) for name in reads}
-        return decide(program, stratum, rows, limits=self._backend.limits) if any(rows.values()) else None
+        if not any(rows.values()):
+            return None
+        if self._room is None:
+            self._room = task_room(self._backend.scratch.spark, self._backend.limits)
+        found = decide(program, stratum, rows, limits=self._backend.limits, room=self._room)
+        is_tried = found is not None and found.room and sum(rows.values()) >= self._outgrown.get(stratum.index, inf)
+        return None if is_tried else found
 
     def close(self, work: Work, stratum: Stratum, split: Split) -> Outcome:
-        """All of the stratum, by a pass that was found."""
+        """All of the stratum, by a pass that was found; raises `Abandoned` if a task had no room for it."""
         rules = (*stratum.nonrecursive, *stratum.recursive)
         below = set().union(*(relations_of(rule.body) for rule in rules)) - set(stratum.relations)
         standing = {**{name: work.new[name] for name in below}, **{n: work.explicit[n] for n in stratum.relations}}
@@ -47,7 +58,11 @@ class TaskClosing:
             work.backend.settle([rows])
             seeds = unsealed(rows).frame()
         copies = {name: unsealed(standing[name].rows()) for name in split.copied if name in standing}
-        found = self.closed(split, copies, seeds)
+        try:
+            found = self.closed(split, copies, seeds)
+        except Abandoned:
+            self._outgrown[stratum.index] = sum(len(rows) for rows in standing.values())
+            raise
         changes = {name: Change(rows, backend.empty(name).rows()) for name, rows in found.items()}
         versions = {name: work.backend.version(rows) for name, rows in found.items()}
         return Outcome(versions, changes, None, 1, "in tasks")
@@ -60,6 +75,7 @@ class TaskClosing:
         paths = {name: Path(rows.path) for name, rows in copies.items()}
         with scratch.folders_for_tasks(split.stratum.relations) as targets:
             reported = scratch.reported(lambda: task_fixpoints.tasks(scratch.spark, split, paths, targets, seeds))
-            scratch.check_seen({targets[row["relation"]] / row["file"] for row in reported.to_pylist()})
+            written = [row for row in reported.to_pylist() if row["relation"]]
+            scratch.check_seen({targets[row["relation"]] / row["file"] for row in written})
             sizes = task_fixpoints.adopt(reported, targets)
         return {name: backend.written(name, path, sizes[name]) for name, path in targets.items()}

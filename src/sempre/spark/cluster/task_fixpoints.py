@@ -4,6 +4,8 @@ A round over DataFrames costs about as much as a small fixpoint altogether. Wher
 every task closes its share alone. Tasks read what they need copies of from files, and write what they find to files:
 neither passes through the driver or the JVM. Codes exist only inside of a task; files have plain values.
 
+A task that has all of a stratum watches how large that grows, and gives up before it takes more memory than it has.
+
 A task writes under a name that Spark does not read, and reports it. Only what tasks reported that have succeeded is
 given its final name, so a task that ran twice, or half, leaves nothing.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,10 +31,11 @@ from sempre.kernel import compiled, join
 from sempre.kernel.trace import RowSet
 from sempre.kernel.values import Symbols
 from sempre.limits import DEFAULTS
+from sempre.maintain.decide import VALUE_BYTES, needed_bytes
 from sempre.maintain.planning import Plans
 from sempre.maintain.recompute import closed_relations
 from sempre.maintain.seminaive import first_facts
-from sempre.maintain.strategy import Work
+from sempre.maintain.strategy import Abandoned, Work
 from sempre.modules.find import partition
 from sempre.modules.graph import Paths
 from sempre.modules.spec import Module
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
 WRITE_ROWS = 1 << 20
 # With this many rows to start from, compiled loops pay for being loaded.
 COMPILED_ROWS = 1 << 17
-# What tasks report: a file that they wrote, and its rows.
+# What tasks report: a file that they wrote, and its rows; or, of no relation, why they gave up.
 REPORT = "relation string, file string, rows bigint"
 UNFINISHED = "_"
 
@@ -73,7 +76,13 @@ def tasks(
 
 
 def adopt(reported: pa.Table, targets: Mapping[str, Path]) -> dict[str, int]:
-    """Keep the files that were reported, and no others; returns how many rows each relation has."""
+    """Keep the files that were reported, and no others; returns how many rows each relation has.
+
+    Raises `Abandoned` if a task gave up.
+    """
+    for report in reported.to_pylist():
+        if not report["relation"]:
+            raise Abandoned(report["file"])
     sizes = {}
     for name, folder in targets.items():
         mine = [report for report in reported.to_pylist() if report["relation"] == name]
@@ -114,7 +123,10 @@ class Pass:
             return
         for batch in batches:
             for share in batch.column(0).to_pylist():
-                yield from self._written(closer.share(share))
+                try:
+                    yield from self._written(closer.share(share))
+                except Abandoned as reason:
+                    yield pa.RecordBatch.from_pydict({"relation": [""], "file": [str(reason)], "rows": [0]})
 
     def _written(self, found: Found) -> Iterator[pa.RecordBatch]:
         with ShareFiles(self.targets) as files:
@@ -267,10 +279,26 @@ class Closer:
     def _close(self, stratum: Stratum, first: Mapping[str, Rows]) -> dict[str, Version]:
         explicit, state = self._explicit, self._state
         # Indexes that the rounds ask for stay in the state: they serve the next share too.
-        work = Work(self._program, self._backend, self._plans, {}, explicit, explicit, {}, _no_round, state)
+        watch = self._watch(stratum) if self._split.room and stratum == self._split.stratum else _no_round
+        work = Work(self._program, self._backend, self._plans, {}, explicit, explicit, {}, watch, state)
         with limit_errors(self._program, (*stratum.nonrecursive, *stratum.recursive)):
             outcome, _ = closed_relations(work, stratum, dict(first), modules=self._modules.get(stratum.index, ()))
         return outcome.versions
+
+    def _watch(self, stratum: Stratum) -> Callable[[int, int], None]:
+        """Looks at what the rounds of a stratum find; raises `Abandoned` when that takes more room than there is."""
+        widest = max(max(1, self._program.relations[name].arity) for name in stratum.relations)
+        held = {**self._explicit, **self._state}
+        taken = needed_bytes(self._program, stratum, lambda name: len(held[name]))
+
+        def watch(round_: int, facts: int) -> None:
+            nonlocal taken
+            taken += facts * widest * VALUE_BYTES
+            if taken > self._split.room:
+                room = self._split.room
+                raise Abandoned(f"about {taken:,} bytes in one task after {round_:,} rounds, and it has {room:,}")
+
+        return watch
 
     def _shares_of(self, name: str, rows: Rows) -> Shares:
         columns, kinds = rows.columns(), self._program.relations[name].kinds

@@ -1,0 +1,38 @@
+"""What commands write about epochs: a report for programs, a profile for people."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sempre.diagnostics import DataError, Diagnostic
+
+
+def write_reports(
+    options: argparse.Namespace, title: str, epochs: Sequence[Mapping[str, Any]], session_seconds: float
+) -> None:
+    """Write the report and the profile of some epochs, where they were asked for."""
+    if options.report:
+        told = {"epochs": epochs, "session_seconds": session_seconds}
+        _write(options.report, json.dumps(told, indent=2) + "\n")
+    if options.profile:
+        from sempre.explain.profile_page import profile_page
+
+        _write(options.profile, profile_page(title, epochs, session_seconds))
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file at once: another reader sees the one before, or all of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, "utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise DataError(Diagnostic("E512", f"cannot write `{path}`: {reason}")) from None
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,124 @@
+"""What gives values in a rule besides its atoms, `range` and counters, as relations for whoever asks about the rule.
+
+A bench knows atoms and tests. There `x = range(a, b)` is an atom of a relation whose rows are made when they are asked
+for, for the bounds that the rest of the body has. A counter is an atom of the relation that keeps its numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sempre.analysis.model import Call, CheckedProgram, Compare, Kind, Literal, Match, NormalRule, Stratum, Var
+from sempre.data import dataclass
+from sempre.kernel.layout import Column
+from sempre.kernel.values import float_codes, floats_of
+from sempre.rewrites.guarding import AUTOINC
+from sempre.rewrites.ranges import asked_ranges, has_ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A program without generators, and by relation the rules that ask for the bounds of its numbers."""
+
+    program: CheckedProgram
+    asks: dict[str, NormalRule]
+
+
+def without_generators(program: CheckedProgram, evaluated: CheckedProgram) -> Generated:
+    """A program as a bench has it; `evaluated` is the one that keeps the numbers of counters."""
+    counted = [_counted(rule, evaluated) for rule in program.rules]
+    keeping = {name: evaluated.relations[name] for _, names in counted for name in names}
+    if not keeping and not has_ranges(program):
+        return Generated(program, {})
+    program = replace(program, rules=tuple(rule for rule, _ in counted))
+    asked = asked_ranges(program, 1 + max(rule.number for rule in program.rules))
+    of_number = {rule.number: rule for rule in asked.rules}
+    strata = [
+        replace(
+            stratum,
+            nonrecursive=tuple(of_number[rule.number] for rule in stratum.nonrecursive),
+            recursive=tuple(of_number[rule.number] for rule in stratum.recursive),
+        )
+        for stratum in program.strata
+    ]
+    made_by = {rule.relation: (rule,) for rule in asked.asks.values()}
+    for name in (*keeping, *asked.relations):
+        strata.append(Stratum(len(strata), (name,), made_by.get(name, ()), ()))
+    relations = {**program.relations, **keeping, **asked.relations}
+    rules = (*asked.rules, *asked.asks.values())
+    return Generated(replace(program, rules=rules, relations=relations, strata=tuple(strata)), asked.asks)
+
+
+# -------------------------------------------------------------------------------------------------- counters
+
+
+def _counter(literal: Literal) -> Var | None:
+    """The variable of `x = autoinc()`."""
+    if isinstance(literal, Compare) and isinstance(literal.left, Var) and isinstance(literal.right, Call):
+        return literal.left if literal.right.op == AUTOINC else None
+    return None
+
+
+def _counted(rule: NormalRule, evaluated: CheckedProgram) -> tuple[NormalRule, list[str]]:
+    """A rule with the relations of its counters in their places, and these relations."""
+    if all(_counter(literal) is None for literal in rule.body):
+        return rule, []
+    atoms = _numbers_of(rule, evaluated)
+    body = tuple(literal if (var := _counter(literal)) is None else atoms[var] for literal in rule.body)
+    return replace(rule, body=body), [atom.relation for atom in atoms.values()]
+
+
+def _numbers_of(rule: NormalRule, evaluated: CheckedProgram) -> dict[Var, Match]:
+    """By the variables of counters, the atoms that the rule has for them where it is evaluated."""
+    wanted = {var for literal in rule.body if (var := _counter(literal)) is not None}
+    found: list[tuple[int, dict[Var, Match]]] = []
+    for other in evaluated.rules:
+        if other.text == rule.text and other.span == rule.span:
+            kept = [each for each in other.body if isinstance(each, Match) and each.relation.startswith(f"{AUTOINC}#")]
+            atoms = {last: atom for atom in kept if isinstance(last := atom.args[-1], Var)}
+            names = {atom.relation for atom in kept}
+            makers = (maker for maker in evaluated.rules if maker.relation in names)
+            # Alternatives of a body have one text: the one that is meant shares most with this rule.
+            alike = sum(literal in rule.body for maker in makers for literal in maker.body)
+            found += [(alike, atoms)] if wanted <= atoms.keys() else []
+    return max(found, key=lambda each: each[0])[1]
+
+
+# ---------------------------------------------------------------------------------------------------- ranges
+
+
+def numbers(kind: Kind, begin: Any, end: Any, step: Any = None) -> Iterator[Any]:
+    """What `range(begin, end, step)` gives, as Python values; floats are added up one by one."""
+    if step is None:
+        step = 1 if begin < end or kind is Kind.UNSIGNED else -1
+    if step == 0:
+        yield from [begin] if begin != end else []
+    while begin < end if step > 0 else step < 0 and begin > end:
+        yield begin
+        begin = begin + step
+
+
+def numbers_of_codes(kind: Kind, bounds: Sequence[Column]) -> list[Column]:
+    """Rows of bounds, and each number that is between them: what a relation for a `range` has."""
+    rows: list[tuple[Any, ...]] = []
+    for given in zip(*(_values(kind, column) for column in bounds), strict=True):
+        rows += [(*given, number) for number in numbers(kind, *given)]
+    columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * (len(bounds) + 1)
+    return [_codes(kind, column) for column in columns]
+
+
+def _values(kind: Kind, column: Column) -> list[Any]:
+    held = floats_of(column) if kind is Kind.FLOAT else column.view(np.uint64) if kind is Kind.UNSIGNED else column
+    return list(held.tolist())
+
+
+def _codes(kind: Kind, values: tuple[Any, ...]) -> Column:
+    if kind is Kind.FLOAT:
+        return float_codes(np.array(values, np.float64))
+    if kind is Kind.UNSIGNED:
+        return np.array(values, np.uint64).view(np.int64)
+    return np.array(values, np.int64)
