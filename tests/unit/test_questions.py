@@ -260,16 +260,9 @@ def test_questions_with_ranges(text: str, answers: list[dict[str, object]]) -> N
         ('r("a"). r("b")', "error[E101]: expected the end of the query, found `r`\n  --> <query>:1:9\n"),
         ("e(X, N),\n  N = 1u", "error[E301]: `N` is a number, but `1u` is an unsigned\n  --> <query>:2:7\n"),
         (" r(X), Q > 3", "error[E201]: variable `Q` is not bound\n  --> <query>:1:8\n"),
-        ("X = range(0, 9223372036854775807)",
-         "error[E510]: range(0, 9223372036854775807) has more than 67,108,864 numbers\n  --> <query>:1:1\n"),
-        ("X = range(0.0, 1e300)",
-         "error[E510]: range(0.0, 1e+300) has more than 67,108,864 numbers\n  --> <query>:1:1\n"),
     ],
 )  # fmt: skip
-def test_a_question_that_is_wrong_says_where(text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "e300" in text:
-        monkeypatch.setattr("sempre.backends.spreading.MOST_NUMBERS", 1_000)
-        message = message.replace("67,108,864", "1,000")
+def test_a_question_that_is_wrong_says_where(text: str, message: str) -> None:
     with sempre.Database(RANGES) as db:
         db.apply(insert={"e": [("a", 3)]})
         with pytest.raises(sempre.SempreError) as caught:

@@ -15,7 +15,6 @@ from sempre.analysis.model import Expr, Fold, Match, Not, Var
 from sempre.backends.bindings import Bindings, Gather, Runner, Sink, Views, compute, encode, view_of
 from sempre.backends.lookups import ProbeRunner, stretches
 from sempre.backends.merging import Merger
-from sempre.backends.spreading import is_range, spread, within
 from sempre.kernel import functors, join, reduce
 from sempre.kernel.layout import Column
 from sempre.kernel.tally import Tally
@@ -260,8 +259,6 @@ def step_runner(
         return ProbeRunner(step, values, piece_rows, live, following)
     if isinstance(step, Filter):
         test = step.test
-        if is_range(test.left) or is_range(test.right):
-            return within(step, values, live)
 
         def keep(rows: Bindings, views: Views) -> Bindings:
             left, right = compute(values, test.left, rows), compute(values, test.right, rows)
@@ -269,7 +266,7 @@ def step_runner(
 
         return keep
     if isinstance(step, Assign):
-        return spread(step, values) if is_range(step.expr) else _assign(step, values)
+        return _assign(step, values)
     if isinstance(step, TakeApart):
         return _take_apart(step, values, live)
     if isinstance(step, Absent):

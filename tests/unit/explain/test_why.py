@@ -160,44 +160,6 @@ def test_values_of_algebraic_types_are_checked() -> None:
     assert explain(db, "q(1)").check() == []
 
 
-TREES = """
-.type Tree = Leaf {} | Node {l: Tree, name: symbol, r: Tree}
-.type Pair = [t: Tree, n: number]
-.decl tree(t: Tree) .decl part(t: Tree) .decl name(s: symbol) .decl pair(p: Pair) .decl none(n: number)
-tree($Node($Node($Leaf, "a", $Leaf), "b", $Leaf)).
-part(t) :- tree(t).
-part(l), part(r) :- part($Node(l, _, r)).
-name(s) :- part($Node(_, s, $Leaf)).
-pair([t, n]) :- part(t), n = count : { part(t) }.
-none(n) :- pair([$Node(_, "b", _), n]), !part($Node($Leaf, "zz", $Leaf)).
-"""
-
-
-def test_algebraic_values_are_told_as_a_program_has_them() -> None:
-    with sempre.Database(TREES) as db:
-        place = db.program.checked.rules[0].span.file
-        assert str(db.explain('name("a")')).split("\n")[3:] == [
-            f'name("a")  by {place}:8:1: name(s) :- part($Node(_, s, $Leaf)).',
-            f'└─ part($Node($Leaf, "a", $Leaf))  by {place}:7:1: part(l), part(r) :- part($Node(l, _, r)).',
-            f'   └─ part($Node($Node($Leaf, "a", $Leaf), "b", $Leaf))  by {place}:6:1: part(t) :- tree(t).',
-            '      └─ tree($Node($Node($Leaf, "a", $Leaf), "b", $Leaf))',
-        ]
-        assert str(db.explain("none(1)")).endswith('\n└─ no part($Node($Leaf, "zz", $Leaf))')
-        assert str(db.explain("none(4)", absent=True)).split("\n")[2:] == [
-            "  the nearest of 3 instances that lack as much:",
-            "  holds    pair([$Leaf, 1])",
-            '  FAILS    [$Leaf, 1] = [$Node(_, "b", _), 4]',
-            '  holds    !part($Node($Leaf, "zz", $Leaf))',
-        ]
-        assert explain(db, 'part($Node($Leaf, "a", $Leaf))').check() == []
-        assert "part($Leaf)" in db.explanations("part")["_fact"].to_pylist()
-
-
-def test_the_rows_of_an_aggregate_stand_below_it() -> None:
-    with sempre.Database(".decl p(x: number) p(1). p(4). .decl m(x: number) m(y) :- y = max x : { p(x) }.") as db:
-        assert str(db.explain("m(4)")).split("\n")[-2:] == ["└─ 4 = max x : { p(x) }, of 2 rows", "   └─ p(4)"]
-
-
 BRANCHES = """
 .type Tree = Leaf {} | Node {left: Tree, label: symbol, weight: float, right: Tree}
 .type Pair = [name: symbol, tree: Tree]
@@ -240,6 +202,44 @@ def test_a_page_that_cannot_be_written(
         db.apply(insert={"edge": EDGES})
     assert main(["explain", "store", 'edge("a", "b")', "--html", "nowhere/a.html"]) == 1
     assert capsys.readouterr().err == "error[E512]: cannot write `nowhere/a.html`: no such file or directory\n"
+
+
+TREES = """
+.type Tree = Leaf {} | Node {l: Tree, name: symbol, r: Tree}
+.type Pair = [t: Tree, n: number]
+.decl tree(t: Tree) .decl part(t: Tree) .decl name(s: symbol) .decl pair(p: Pair) .decl none(n: number)
+tree($Node($Node($Leaf, "a", $Leaf), "b", $Leaf)).
+part(t) :- tree(t).
+part(l), part(r) :- part($Node(l, _, r)).
+name(s) :- part($Node(_, s, $Leaf)).
+pair([t, n]) :- part(t), n = count : { part(t) }.
+none(n) :- pair([$Node(_, "b", _), n]), !part($Node($Leaf, "zz", $Leaf)).
+"""
+
+
+def test_algebraic_values_are_told_as_a_program_has_them() -> None:
+    with sempre.Database(TREES) as db:
+        place = db.program.checked.rules[0].span.file
+        assert str(db.explain('name("a")')).split("\n")[3:] == [
+            f'name("a")  by {place}:8:1: name(s) :- part($Node(_, s, $Leaf)).',
+            f'└─ part($Node($Leaf, "a", $Leaf))  by {place}:7:1: part(l), part(r) :- part($Node(l, _, r)).',
+            f'   └─ part($Node($Node($Leaf, "a", $Leaf), "b", $Leaf))  by {place}:6:1: part(t) :- tree(t).',
+            '      └─ tree($Node($Node($Leaf, "a", $Leaf), "b", $Leaf))',
+        ]
+        assert str(db.explain("none(1)")).endswith('\n└─ no part($Node($Leaf, "zz", $Leaf))')
+        assert str(db.explain("none(4)", absent=True)).split("\n")[2:] == [
+            "  the nearest of 3 instances that lack as much:",
+            "  holds    pair([$Leaf, 1])",
+            '  FAILS    [$Leaf, 1] = [$Node(_, "b", _), 4]',
+            '  holds    !part($Node($Leaf, "zz", $Leaf))',
+        ]
+        assert explain(db, 'part($Node($Leaf, "a", $Leaf))').check() == []
+        assert "part($Leaf)" in db.explanations("part")["_fact"].to_pylist()
+
+
+def test_the_rows_of_an_aggregate_stand_below_it() -> None:
+    with sempre.Database(".decl p(x: number) p(1). p(4). .decl m(x: number) m(y) :- y = max x : { p(x) }.") as db:
+        assert str(db.explain("m(4)")).split("\n")[-2:] == ["└─ 4 = max x : { p(x) }, of 2 rows", "   └─ p(4)"]
 
 
 def test_a_count_of_symbols_in_a_head_is_a_number() -> None:
