@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import platform
 import resource
@@ -82,12 +83,10 @@ def benchmarks(shared: Path) -> list[Benchmark]:
 
 def measure(benchmark: Benchmark, repeat: int, options: list[str], sources: list[Path]) -> list[Result]:
     """For each of the sources the fastest of `repeat` runs, each in a fresh process, in turns."""
-    if benchmark.name == "java" and not benchmark.facts.is_dir():
-        java.write(benchmark.facts)
-    if benchmark.name in generate.BENCHMARKS and not benchmark.facts.is_dir():
-        generate.write(benchmark.name, benchmark.facts)
+    if not benchmark.facts.is_dir():
+        _generate(benchmark)
     epochs = [[_run_once(benchmark, options, source) for source in sources] for _ in range(repeat)]
-    facts = sum(path.read_bytes().count(b"\n") for path in benchmark.facts.glob("*.facts"))
+    facts = sum(map(_lines, benchmark.facts.glob("*.facts")))
     shown, found = _shown(benchmark.program), []
     for runs in zip(*epochs, strict=True):
         best = min(runs, key=lambda epoch: float(epoch["processor"]))
@@ -95,6 +94,27 @@ def measure(benchmark: Benchmark, repeat: int, options: list[str], sources: list
         numbers = best["seconds"], best["processor"], best["peak_rss"], best["rounds"]
         found.append(Result(benchmark.name, facts, results, *numbers))
     return found
+
+
+def _generate(benchmark: Benchmark) -> None:
+    """Write the facts in a process of its own: a process begins with the peak of the one that starts it."""
+    maker = multiprocessing.get_context("spawn").Process(target=_write, args=(benchmark.name, benchmark.facts))
+    maker.start()
+    maker.join()
+    if maker.exitcode:
+        raise SystemExit(f"the facts of `{benchmark.name}` were not written")
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+
+def _write(name: str, folder: Path) -> None:
+    if name == "java":
+        java.write(folder)
+    else:
+        generate.write(name, folder)
 
 
 def _shown(program: Path) -> set[str]:

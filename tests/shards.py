@@ -52,6 +52,25 @@ class Scheduler:
             else:
                 return
 
+    def settle_in_step(self, horizon: int) -> None:
+        """What workers do that wait for each other: who is behind goes first, and has its mail."""
+        for shard in self.shards:
+            shard.horizon = horizon
+        idle: set[int] = set()
+        while self.mail or len(idle) < len(self.shards):
+            while self.mail:
+                idle.discard(self._deliver())
+            me = min((each for each in range(len(self.shards)) if each not in idle), key=self._order, default=None)
+            sent = None if me is None else self.shards[me].step()
+            if sent is not None:
+                self.mail += sent.items()
+            elif me is not None:
+                idle.add(me)
+
+    def _order(self, me: int) -> tuple[int, bool]:
+        """Of two that have done as much, the one goes first that sends something before it needs the other."""
+        return self.shards[me].done, self.shards[me].is_within
+
     def _deliver(self) -> int:
         """Any message, or some of its parts; who got it."""
         to, message = self.mail.pop(self.rng.randrange(len(self.mail)))

@@ -219,9 +219,9 @@ NAMES = (
     ),
     Entry(
         "E205",
-        "a variable bound inside an aggregate and used outside",
+        "a variable bound inside an aggregate and used outside, where no row has the value",
         "Bind the variable outside with an atom.",
-        "`.decl cost(i: symbol, p: number) .decl q(i: symbol) .output q q(i) :- _m = min p : { cost(i, p) }.`",
+        "`.decl cost(i: symbol, p: number) .decl q(i: symbol) .output q q(i) :- _m = sum p : { cost(i, p) }.`",
     ),
     Entry(
         "E206", "two columns of one name", "Give each column its own name.", "`.decl p(x: number, x: number) .output p`"

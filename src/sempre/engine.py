@@ -453,6 +453,8 @@ class Engine:
             if room is not None and (decision.strategy == GUARDED or calls_python(stratum)):
                 room = None
             observer = self._round_observer(stratum, started, before.epoch + 1)
+            if decision.place == CLUSTER and stratum.recursive and not (decision.one_pass or decision.followed):
+                observer = places.warned(stratum, epoch, observer)
             guard = observer if room is None else places.guard(stratum, epoch, observer, room)
             work = places.at(epoch, decision.place, stratum, guard)
             work.decision = decision

@@ -33,12 +33,14 @@ class Limits:
     # An update is given up when it has taken this share of the last run from scratch, and longer than a moment; one
     # that is expected to end before so large a share may take so many times as long, and one that is known to take
     # longer, as long as that and a little more.
-    time_share: float = 0.2
-    near_share: float = 0.6
+    time_share: float = 0.25
+    near_share: float = 1.1
+    # So it may if what is still to come is less than this share of a run, however much is spent.
+    rest_share: float = 0.6
     # What only inserts may take as long as a run.
     grown_share: float = 1.0
     time_moment: float = 0.05
-    shrinking_share: float = 2.5
+    shrinking_share: float = 5.0
     expected_slack: float = 1.3
     # A deletion of more rows than these is not tried while the maps that it needs are missing, if making them has taken
     # more than this share of a run.
@@ -52,8 +54,12 @@ class Limits:
     guessed_share: float = 16.0
     # An update is given up before, once it has taken this part of its time, if it seems to take longer than a run.
     early_share: float = 0.25
-    # "Longer than a run" is so many times as long: what is foretold early has been two to four times too much.
-    foretold_share: float = 2.0
+    # "Longer than a run" is so many times as long: what is foretold early has been two to four times too much. So no
+    # more than this share of it is remembered.
+    foretold_share: float = 3.0
+    believed_share: float = 0.5
+    # A front of no more than this share of all that went before is the last of a deletion.
+    ended_share: float = 0.01
     # A change that is expected to take longer than this share of a run from scratch is not tried. From the lesser share
     # on it is tried like one of which nothing is known.
     avoided_share: float = 1.2
@@ -97,6 +103,8 @@ class Limits:
     # ------------------------------------------------------------- places
     # The share of the machine's memory that strata may take in the driver unless `memory` says otherwise.
     memory_share: float = 0.5
+    # After so many rounds of jobs on the cluster there is a warning.
+    warned_rounds: int = 50
     # A stratum comes back from the cluster when it would take less than this share of the budget.
     return_share: float = 0.25
 
@@ -115,6 +123,8 @@ class Limits:
     parallel_rows: int = 1 << 15
     # A join that would give more rows than these is cut into pieces.
     piece_rows: int = 1 << 17
+    # So many rows that joins have found are merged before the next join, if most of them became alike.
+    merging_rows: int = 1 << 13
 
     # ------------------------------------------------------------- the workers
     # About how many bindings a worker sends at once.

@@ -8,7 +8,9 @@ runs; what it derives stays there.
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +32,9 @@ from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.plan.backend import CLUSTER, DRIVER, WORKERS, Backend, Rows, Version
 from sempre.plan.ops import relations_of
+from sempre.rewrites.successors import shown
+
+logger = logging.getLogger("sempre.places")
 
 # The share of the machine's memory that strata may take in the driver unless `memory` says otherwise.
 MEMORY_SHARE = 0.5
@@ -174,6 +179,28 @@ class Places:
                 raise PlaceTooSmall(f"about {taken:,} bytes after {round_} rounds, and the budget is {room:,}")
 
         return watch
+
+    def warned(self, stratum: Stratum, epoch: Work, observe: Callable[[int, int], None]) -> Callable[[int, int], None]:
+        """Warns, once, of a stratum that takes many rounds on the cluster, where each is several jobs."""
+        began, most = time.perf_counter(), self.limits.warned_rounds
+
+        def watch(round_: int, facts: int) -> None:
+            observe(round_, facts)
+            if round_ == most:
+                each = (time.perf_counter() - began) / round_
+                names = shown(stratum.relations)
+                said = f"{names} has taken {round_} rounds on the cluster, {each:.2f} s each, and goes on"
+                epoch.notes.append(said)
+                logger.warning("%s; %s", said, self._instead(), extra={"relations": names, "rounds": round_})
+
+        return watch
+
+    def _instead(self) -> str:
+        """What to do about many rounds."""
+        wider = "rules that double the way, as p(x, z) :- p(x, y), p(y, z), take fewer rounds"
+        if self._fixed == CLUSTER:
+            return f'place="auto" has no rounds of jobs while it fits this process or tasks; {wider}'
+        return f"more than memory={self.budget >> 20}M, or workers=N, may do without jobs; {wider}"
 
     # ------------------------------------------------------------------------------------------------- bringing
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sempre.analysis.model import Relation
 from sempre.diagnostics import DataError, Diagnostic
+from sempre.files.records import BranchValue
 from sempre.kernel import join
 from sempre.kernel.layout import Column, Field, packing
 from sempre.kernel.select import Selection
@@ -92,7 +93,7 @@ def constant(term: Term) -> Any:
     if isinstance(term, Record):
         return tuple(constant(arg) for arg in term.args)
     if isinstance(term, Branch):
-        return (term.name, *(constant(arg) for arg in term.args))
+        return BranchValue((term.name, *(constant(arg) for arg in term.args)))
     if isinstance(term, Apply) and term.functor == "neg":
         return -constant(term.args[0])
     raise DataError(Diagnostic("E503", "a query may hold only variables and constants", term.span))

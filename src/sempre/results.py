@@ -11,7 +11,7 @@ from sempre.analysis.model import Kind, Relation, Type
 from sempre.data import dataclass
 from sempre.files.arrays import bytes_to_arrow, to_arrow
 from sempre.files.record_codes import texts_of
-from sempre.files.records import Value
+from sempre.files.records import BranchValue, Value
 from sempre.files.symbols import pool_to_arrow
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values, floats_of
@@ -147,12 +147,6 @@ class Decoder:
                 _Inner((inner, int(column[0]))) if wanted.kind is Kind.RECORD else self.python(column, wanted)[0]
             )
         return parts, lead
-
-
-class BranchValue(tuple[Any, ...]):
-    """A value of an algebraic type: the name of its branch, and what it holds. Equal to a plain tuple of the same."""
-
-    __slots__ = ()
 
 
 class _Inner(tuple[str, int]):

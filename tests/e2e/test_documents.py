@@ -31,6 +31,7 @@ DOCUMENTS = (
     "docs/store.md",
     "docs/explain.md",
     "docs/refresh.md",
+    "docs/operations.md",
 )
 BLOCK = re.compile(r"^```(console|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -193,3 +193,10 @@ def test_counters_of_the_example_in_zhao() -> None:
     }
     expected = {("a", "L1"): (1, 1), ("c", "L3"): (1, 1), ("d", "L4"): (1, 1), ("b", "L1"): (2, 2)}
     assert iterations(program, facts)["vpt"] == expected
+
+
+def test_plus_joins_symbols() -> None:
+    found = run(
+        '.decl p(x: symbol) .decl q(x: symbol) q(x + ("-" + y)) :- p(x), p(y), x + y != "aa".', p={("a",), ("b",)}
+    )
+    assert found["q"] == {("a-b",), ("b-a",), ("b-b",)}

@@ -100,6 +100,8 @@ def function(functor: str, kind: str) -> Callable[..., Value]:
         return _conversion(functor, kind) if functor.startswith("to_") else _FIXED[functor]
     if kind == "float":
         return _FLOAT[functor]
+    if kind == "symbol" and functor == "+":
+        return _FIXED["cat"]
     if kind not in RANGES:
         raise OracleError(f"{functor} has no meaning for {kind}")
     operation = _INTEGER[functor]

@@ -67,6 +67,32 @@ def check(seed: int, workers: int | None = None) -> str:
     return "ended"
 
 
+def test_who_waits_for_the_others_has_nothing_to_absorb(monkeypatch: pytest.MonkeyPatch) -> None:
+    absorbed: list[int] = []
+    original = shard.ShardRun.absorbing
+
+    def absorbing(run: Any, late: Any) -> Any:
+        absorbed.append(max(late))
+        return original(run, late)
+
+    monkeypatch.setattr(shard.ShardRun, "absorbing", absorbing)
+    cycles = 0
+    for seed in range(15):
+        rng = random.Random(seed)
+        case = random_case(rng)
+        subject = Subject(case.program)
+        scheduler = Scheduler(subject, rng.choice((2, 3)), rng)
+        explicit = updated(own_facts(case.program), case.facts, {})
+        scheduler.mail += encoded_input(scheduler, explicit)
+        scheduler.settle_in_step(HORIZON)
+        expected = run(case.program, explicit)
+        if expected.ended and expected.cycles < HORIZON:
+            check_chains(subject, timeline(scheduler, {}), expected, f"seed {seed}")
+            cycles += expected.cycles
+    assert cycles > 30
+    assert set(absorbed) == {0}  # the input
+
+
 def _given(subject: Subject, both: tuple[Facts, Facts]) -> dict[str, Given]:
     coming, going = both
     nothing: Facts = {name: set() for name in {*coming, *going}}

@@ -13,6 +13,7 @@ from sempre import Database
 from sempre.analysis.model import CheckedProgram, Kind
 from sempre.api.caused_table import found_causes
 from sempre.api.explanations import Proof, WhyNot
+from sempre.backends import spreading
 from sempre.explain.absence_document import Attempt
 from sempre.explain.checker import check_proof, solve, value_of
 from sempre.explain.wording import fact_text
@@ -294,3 +295,39 @@ def check_causes(case: Case, strategy: str, rng: random.Random) -> int:
 def test_undoing_a_cause_undoes_its_effect(seed: int) -> None:
     rng = random.Random(seed)
     check_causes(random_case(rng), STRATEGIES[seed % len(STRATEGIES)], rng)
+
+
+# ------------------------------------------------------------------------------------------------------- ranges
+
+
+def check_ranges(seed: int) -> None:
+    """All kinds of explanations, of rules with `range`: these are evaluated as they are written."""
+    rng = random.Random(f"ranges {seed}")
+    strategy = STRATEGIES[seed % len(STRATEGIES)]
+    check_proofs(ranging_case(rng), strategy, (WIDE, NARROW)[seed % 2], rng)
+    check_absences(ranging_case(rng), strategy, rng, 3)
+    check_explanations(ranging_case(rng), strategy)
+    check_causes(ranging_case(rng), strategy, rng)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rules_with_ranges(seed: int) -> None:
+    check_ranges(seed)
+
+
+@pytest.mark.slow
+def test_many_rules_with_ranges() -> None:
+    for seed in seeds(1_000, 30):
+        check_ranges(seed)
+
+
+def test_a_range_that_lacks_its_last_number_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = spreading._of
+    monkeypatch.setattr(spreading, "_of", lambda bounds, kind: original(bounds, kind)[:-1])
+
+    def search() -> None:
+        for seed in range(10):
+            check_ranges(seed)
+
+    with pytest.raises((AssertionError, KeyError)):
+        search()

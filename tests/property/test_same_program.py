@@ -18,7 +18,7 @@ from sempre.analysis.model import Kind
 from sempre.api.stores import check_files, vacuum
 from sempre.lang import syntax as s
 from sempre.lang.parser import parse
-from sempre.lang.printer import to_text
+from sempre.lang.printer import string_text, to_text
 from sempre.storage.digests import program_digest
 from sempre.storage.store import Store
 from tests.budget import seeds
@@ -146,7 +146,7 @@ class Run:
             if not facts or len(kinds) < 2 or kinds[0] not in (Kind.NUMBER, Kind.SYMBOL) or Kind.RECORD in kinds:
                 continue
             first = self.rng.choice(sorted(facts, key=repr))[0]
-            shown = f'"{first}"' if isinstance(first, str) else str(first)
+            shown = string_text(first) if isinstance(first, str) else str(first)
             found = db.query(f"{name}({', '.join([shown, *(f'X{index}' for index in range(1, len(kinds)))])})")
             rows = {tuple(map(plain, row.values())) for row in found.to_pylist()}
             assert rows == {row[1:] for row in facts if row[0] == first}, f"query of {name} {self.where}"

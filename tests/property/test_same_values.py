@@ -405,3 +405,5 @@ def test_addresses_that_are_records() -> None:
         assert network.nodes == [(1, (2, None)), None]
         assert network["at_tag"].at(None) == [(None, 1)]
         assert network["at_tag"].at((1, (2, None))) == [((1, (2, None)), 2)]
+        with pytest.raises(sempre.DataError, match="column `k` is record, and \\[b'x'\\] \\(list\\) is not"):
+            network["at_tag"].at([b"x"])

@@ -20,8 +20,9 @@ from sempre.limits import Limits
 from sempre.workers import findings, flow, placing, shards, worker
 from sempre.workers.mesh import Mesh
 from tests import budget
-from tests.engine import STRATEGIES, UNHURRIED, check_epochs, lists
+from tests.engine import STRATEGIES, UNHURRIED, Changes, check_epochs, lists
 from tests.inside import engine_of
+from tests.oracle.naive import Facts
 from tests.property import test_narrowing, test_sieving
 from tests.property.cycles import cyclic_case
 from tests.property.programs import random_case
@@ -105,6 +106,32 @@ def test_a_planted_defect_of_narrowing_is_found(monkeypatch: pytest.MonkeyPatch)
     know_own_values(monkeypatch)
     with on_workers(2) as options, pytest.raises((AssertionError, InternalError)):
         test_narrowing.check("ranked", 40, **options)
+
+
+FILTERED = """
+.decl e(x: number, n: number, k: number)
+.decl f(x: number, m: number)
+.decl q(x: number)
+.decl r(x: number, y: number)
+.decl c(x: number, s: number)
+q(x) :- e(x, n, k), n < 5, k != n, !(f(x, m), f(m, x)).
+r(x, y) :- e(x, n, k), n < 5, f(k, y), y != n.
+c(x, s) :- e(x, n, k), n < 5, s = count : { f(k, m), f(m, x) }.
+"""
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_slices_travel_together_whose_filters_drop_all_some_or_no_rows(count: int) -> None:
+    """A slice of which nothing is dropped has columns still that others have no more."""
+    rng = random.Random(count)
+    limits = replace(UNHURRIED, slice_rows=2, everywhere_rows=0)
+    with on_workers(count) as options:
+        for few in (0, 6, 12):
+            rows: set[tuple[Any, ...]] = {(i, 1 if i < few else rng.choice((1, 9)), i % 4) for i in range(24)}
+            facts: Facts = {"e": rows, "f": {(i % 5, i * 3 % 7) for i in range(12)}}
+            epochs: list[Changes] = [(facts, {}), ({"f": {(1, 1)}}, {"e": set(sorted(rows)[:4])})]
+            check_epochs(parse(FILTERED), epochs, "auto", limits=limits, **options)
+    check_all("ranked", range(511_000, 511_006), limits=limits)
 
 
 SOME = [1, 3, *(pytest.param(count, marks=pytest.mark.slow) for count in (2, 4))]

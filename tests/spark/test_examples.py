@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+import sempre
 from tests.spark.conftest import ONCE
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 ROOT = Path(__file__).parents[2]
@@ -96,3 +98,35 @@ def test_the_examples_of_the_pages_for_spark_users(
     assert ">>>" in text
     test = doctest.DocTestParser().get_doctest(text, {"spark": spark}, page, str(path), 0)
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0
+
+
+class Dbt:
+    """What dbt hands to a model: its configuration, and other models as frames."""
+
+    def __init__(self, tables: dict[str, DataFrame], store: str | None) -> None:
+        self.ref = tables.__getitem__
+        self.config = Config(store)
+
+
+class Config:
+    def __init__(self, store: str | None) -> None:
+        self.get = {"sempre_store": store}.get
+
+    def __call__(self, **options: object) -> None:
+        assert options["materialized"] == "table"
+
+
+def test_a_model_of_dbt_follows_another(spark: SparkSession, tmp_path: Path) -> None:
+    model = runpy.run_path(str(ROOT / "examples" / "schedule" / "dbt_reach.py"))["model"]
+
+    def reach(rows: list[tuple[str, str]], store: str | None) -> Pairs:
+        edge = spark.createDataFrame(rows, "x string, y string")
+        found = model(Dbt({"edge": edge}, store), spark)
+        return {(row["x"], row["y"]) for row in found.collect()}
+
+    store = str(tmp_path / "store")
+    assert reach([("a", "b"), ("b", "c"), ("b", "c")], store) == {("a", "b"), ("b", "c"), ("a", "c")}
+    assert reach([("b", "c"), ("c", "d")], store) == {("b", "c"), ("c", "d"), ("b", "d")}
+    with sempre.Database.open(store) as database:
+        assert database.epoch == 2
+        assert database.verify().ok

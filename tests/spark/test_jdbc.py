@@ -218,6 +218,8 @@ def test_tables_are_followed(spark: SparkSession, service: Service, tmp_path: Pa
     fill(spark, service, "('ada', 36, 5L), ('bo', 50, 1700000000000007L)", "overwrite")
     spark.sql("create or replace temp view followed_pairs as select 1L as x, 'a' as y")
     with sempre.Database(FOLLOWED.format(options=service.options), store=tmp_path / "store", spark=spark) as db:
+        tables = read_inputs(spark, db.program.checked, ".")  # the column that is followed is not in the way
+        assert table_in(tables, "person").num_rows == 2
         db.refresh(tmp_path)
         assert set(db["person"]) == {("ada", 36), ("bo", 50)}
         assert db.refresh() is None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 import sempre
 from sempre.limits import Limits
 from sempre.spark.jobs import Jobs
-from tests.spark.conftest import KIND
+from tests.spark.conftest import KIND, ONCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +31,17 @@ def descriptions(spark: SparkSession) -> list[str]:
     jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     found = [jobs.apply(at).description() for at in range(jobs.size())]
     return [told.get() for told in found if told.isDefined()]
+
+
+@ONCE
+def test_many_rounds_of_jobs_are_warned_of(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    with sempre.Database(RULES, spark=spark, place="cluster", limits=replace(BY_ROUNDS, warned_rounds=2)) as db:
+        report = db.apply(insert={"edge": [(x, x + 1) for x in range(4)]}).report
+    (record,) = [record for record in caplog.records if record.name == "sempre.places"]
+    assert (record.levelname, vars(record)["rounds"]) == ("WARNING", 2)
+    assert record.getMessage().startswith("reach has taken 2 rounds on the cluster, ")
+    assert 'place="auto" has no rounds of jobs' in record.getMessage()
+    assert "reach has taken 2 rounds on the cluster, " in report.why
 
 
 def test_jobs_name_relations_and_rounds(spark: SparkSession, tmp_path: Path) -> None:

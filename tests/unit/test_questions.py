@@ -223,3 +223,55 @@ def test_a_program_without_outputs_is_wanted_as_a_whole() -> None:
 def test_a_relation_may_be_called_demand() -> None:
     db = sempre.Database(".decl a(x: number)\na(1).\n.decl demand(x: number)\ndemand(x) :- a(x).")
     assert list(db["demand"]) == [(1,)]
+
+
+RANGES = ".decl e(x: symbol, n: number) .decl r(x: symbol) r(x) :- e(x, _)."
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ("X = range(0, 3)", [{"X": 0}, {"X": 1}, {"X": 2}]),
+        ("X = range(0.0, 1.5, 0.5)", [{"X": 0.0}, {"X": 0.5}, {"X": 1.0}]),
+        ("X = range(3u, 0u)", []),
+        ("X = range(18446744073709551613u, 18446744073709551615u)", [{"X": (1 << 64) - 3}, {"X": (1 << 64) - 2}]),
+        ("X = range(5, 0, -2)", [{"X": 1}, {"X": 3}, {"X": 5}]),
+        ("X = range(7, 9, 0)", [{"X": 7}]),
+        ("X = range(-9223372036854775808, 9223372036854775807, 9223372036854775807)",
+         [{"X": -(1 << 63)}, {"X": -1}, {"X": (1 << 63) - 2}]),
+        ("e(X, N), N = range(0, 3)", [{"X": "b", "N": 2}]),
+        ("e(X, 2), Y = range(1, 3)", [{"X": "b", "Y": 1}, {"X": "b", "Y": 2}]),
+        ("e(X, N), N - 1 = range(2, 9)", [{"X": "a", "N": 3}]),
+        ("e(X, N), !(Y = range(0, 3), N = Y)", [{"X": "a", "N": 3}]),
+        ("N = count : { e(_, M), Y = range(0, M) }", [{"N": 5}]),
+        ("r(X), !r(\"c\"), X = \"a\".", [{"X": "a"}]),
+    ],
+)  # fmt: skip
+def test_questions_with_ranges(text: str, answers: list[dict[str, object]]) -> None:
+    with sempre.Database(RANGES) as db:
+        db.apply(insert={"e": [("a", 3), ("b", 2)]})
+        found = db.query(text).to_pylist()
+        assert sorted(found, key=str) == sorted(answers, key=str)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('r("a"). r("b")', "error[E101]: expected the end of the query, found `r`\n  --> <query>:1:9\n"),
+        ("e(X, N),\n  N = 1u", "error[E301]: `N` is a number, but `1u` is an unsigned\n  --> <query>:2:7\n"),
+        (" r(X), Q > 3", "error[E201]: variable `Q` is not bound\n  --> <query>:1:8\n"),
+        ("X = range(0, 9223372036854775807)",
+         "error[E510]: range(0, 9223372036854775807) has more than 67,108,864 numbers\n  --> <query>:1:1\n"),
+        ("X = range(0.0, 1e300)",
+         "error[E510]: range(0.0, 1e+300) has more than 67,108,864 numbers\n  --> <query>:1:1\n"),
+    ],
+)  # fmt: skip
+def test_a_question_that_is_wrong_says_where(text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "e300" in text:
+        monkeypatch.setattr("sempre.backends.spreading.MOST_NUMBERS", 1_000)
+        message = message.replace("67,108,864", "1,000")
+    with sempre.Database(RANGES) as db:
+        db.apply(insert={"e": [("a", 3)]})
+        with pytest.raises(sempre.SempreError) as caught:
+            db.query(text)
+    assert str(caught.value).startswith(message)

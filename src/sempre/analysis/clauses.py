@@ -8,6 +8,7 @@ from sempre.analysis.alternatives import AlternativesFailure, alternatives, flat
 from sempre.analysis.draft import Clause, Draft
 from sempre.analysis.inlining import definitions, expand_rule
 from sempre.analysis.scopes import separate
+from sempre.analysis.witnesses import with_witnesses
 from sempre.diagnostics import Diagnostic
 from sempre.lang.syntax import Head, Rule
 from sempre.lang.walk import map_children
@@ -39,7 +40,8 @@ def clauses_of(number: int, source: Rule, rule: Rule) -> list[Clause]:
     """The clauses of `rule`, which is `source` or an expansion of it: alternative by alternative, head by head."""
     separated = separate(rule)
     heads = [_flatten_head(head) for head in separated.heads]
-    return [Clause(number, source, head, body) for body in alternatives(separated.body) for head in heads]
+    bodies = alternatives(separated.body)
+    return [with_witnesses(Clause(number, source, head, body)) for body in bodies for head in heads]
 
 
 def _flatten_head(head: Head) -> Head:

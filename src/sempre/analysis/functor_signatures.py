@@ -54,7 +54,8 @@ _SYMBOL = frozenset({Kind.SYMBOL})
 _RECORD = frozenset({Kind.RECORD})
 
 FUNCTORS: dict[str, Functor] = {
-    **{name: _same(2, NUMERIC) for name in ("+", "-", "*", "/", "^")},
+    "+": _same(2, SCALAR),  # of symbols it is `cat`
+    **{name: _same(2, NUMERIC) for name in ("-", "*", "/", "^")},
     **{name: _same(2, INTEGRAL) for name in ("%", "band", "bor", "bxor", "bshl", "bshr", "bshru")},
     **{name: _same(2, INTEGRAL) for name in ("land", "lor", "lxor")},
     "neg": _same(1, frozenset({Kind.NUMBER, Kind.FLOAT})),

@@ -317,7 +317,9 @@ class _Normalizer:
 
     def call(self, term: Apply, scope: _Scope) -> Call:
         args = tuple(self.expr(arg, scope) for arg in term.args)
-        return Call(term.functor, args, self.typing.kind(term), self.typing.kind(term.args[0]), term.span)
+        kind = self.typing.kind(term)
+        functor = "cat" if term.functor == "+" and kind is Kind.SYMBOL else term.functor
+        return Call(functor, args, kind, self.typing.kind(term.args[0]), term.span)
 
     def lift(self, term: Aggregate, scope: _Scope, span: Span) -> Var:
         kind = AGGREGATE_RESULT.get(term.kind) or self.typing.kind(term)

@@ -10,7 +10,7 @@ from sempre.api.changes import ChangeSet
 from sempre.api.intake import unknown
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.engine import EpochResult
-from sempre.files.records import parse_record
+from sempre.files.records import format_record, parse_record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,10 +41,9 @@ def caused_table(database: Database, changes: ChangeSet, result: EpochResult, ep
     names = (*relation.columns, "_change", "_together", "_cause", "_cause_change")
     shape = changes.added[name].schema
     types = [*(field.type for field in shape), pa.string(), pa.int64(), pa.string(), pa.string()]
-    texts = [type_.kind is Kind.RECORD for type_ in relation.types]
-    for at, is_text in enumerate(texts):
-        if is_text:
-            columns[at] = [str(value) for value in columns[at]]
+    for at, type_ in enumerate(relation.types):
+        if type_.kind is Kind.RECORD:
+            columns[at] = [format_record(value, type_, database.program.checked.types) for value in columns[at]]
     return pa.table([pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)], list(names))
 
 
@@ -53,12 +52,12 @@ def found_causes(database: Database, changes: ChangeSet, result: EpochResult, re
     facts = [
         EffectFact(relation, row, present)
         for side, present in ((changes.added, True), (changes.removed, False))
-        for row in _rows(database, relation, side[relation.name])
+        for row in rows_of(database, relation, side[relation.name])
     ]
     return causes_of_all(CauseFinder(database, _inputs(database, result)), relation, facts)
 
 
-def _rows(database: Database, relation: Relation, table: Any) -> list[Row]:
+def rows_of(database: Database, relation: Relation, table: Any) -> list[Row]:
     """The rows of an Arrow table as plain values; records cross as their text."""
     types = database.program.checked.types
     columns = [

@@ -14,10 +14,10 @@ from sempre.analysis.naming import shown
 from sempre.api.explanations import evidence
 from sempre.api.program import Program
 from sempre.api.questions import ask
-from sempre.diagnostics import DataError, ProgramError
+from sempre.diagnostics import DataError, ProgramError, Span
 from sempre.explain.inquiries import Bench, Inquiry, inquiry, type_of, variables_of
-from sempre.lang.parser import parse
-from sempre.lang.syntax import Atom, ParsedProgram, RelationDecl, Rule
+from sempre.lang.parser import parse_body
+from sempre.lang.syntax import Atom, Head, ParsedProgram, RelationDecl, Rule
 from sempre.lang.walk import descend
 from sempre.results import Decoder
 
@@ -66,7 +66,7 @@ def _question(rule: NormalRule, number: int, names: tuple[str, ...]) -> Inquiry:
 
 def _names(rule: NormalRule) -> tuple[str, ...]:
     """The variables that somebody wrote, outside of negations and aggregates."""
-    return tuple(name for name in variables_of(rule.body) if shown(name) and not name.startswith("_"))
+    return tuple(name for name in variables_of(rule.body) if shown(name) and not name.startswith(("_", "$")))
 
 
 def _type(name: str, rule: NormalRule, program: CheckedProgram) -> Type:
@@ -84,7 +84,8 @@ def _rules_of(program: Program, text: str) -> list[NormalRule]:
     name = HEAD
     while name in program.relations:
         name += "_"
-    rule = _parsed(text, name)
+    body = parse_body(text, FILE)
+    rule = Rule((Head(Atom(name, ())),), body, span=Span(FILE, 1, 1, 1, 1))
     decl = RelationDecl(name, ())
     whole = ParsedProgram((*program.syntax.items, decl, rule))
     checked = check(whole, {**program.checked.sources, FILE: text}, program.checked.semantics)
@@ -94,20 +95,14 @@ def _rules_of(program: Program, text: str) -> list[NormalRule]:
     return [replace(each, span=rule.span) for each in rules]
 
 
-def _parsed(text: str, name: str) -> Rule:
-    body = text.strip().removesuffix(".")
-    (rule,) = parse(f"{name}() :- {body}.", FILE).rules()
-    return rule
-
-
 def _atoms(text: str) -> Iterator[Atom]:
-    return (node for node in descend(_parsed(text, HEAD).body) if isinstance(node, Atom))
+    return (node for node in descend(parse_body(text, FILE)) if isinstance(node, Atom))
 
 
 def is_conjunction(text: str) -> bool:
     """Whether a query is more than one atom."""
     try:
-        rule = _parsed(text, HEAD)
+        body = parse_body(text, FILE)
     except ProgramError:
         return False
-    return not isinstance(rule.body, Atom)
+    return not isinstance(body, Atom)

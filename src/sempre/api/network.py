@@ -14,15 +14,15 @@ from sempre.analysis.model import Kind, Relation
 from sempre.api.intake import Intake, unknown
 from sempre.api.program import Program
 from sempre.backends.local import LocalBackend
-from sempre.diagnostics import BackendError, Diagnostic, StateError
+from sempre.diagnostics import BackendError, DataError, Diagnostic, StateError
 from sempre.limits import DEFAULTS
-from sempre.network.assembly import first_burst, local_program, rows_of, table_from
+from sempre.network.assembly import ALGORITHMS, first_burst, local_program, rows_of, table_from
 from sempre.network.carriers import Hello, network_processes, network_tasks
 from sempre.network.coordinator import Carrier, Coordinator
 from sempre.network.node import Address, Fact
 from sempre.network.node_tables import Row
 from sempre.network.placement import PLACEMENTS, placed
-from sempre.network.plain import held, rows_from, shown, value_of
+from sempre.network.plain import held, may_be, rows_from, shown, value_of
 from sempre.network.psn import MOST_DERIVATIONS
 from sempre.network.report import BurstReport
 from sempre.network.simulate import DEFAULT_LIMIT, Burst
@@ -86,6 +86,10 @@ class Network:
     ) -> None:
         if placement not in PLACEMENTS:
             raise StateError(f"no placement is called `{placement}`", hint=f"They are {', '.join(PLACEMENTS)}.")
+        if algorithm not in ALGORITHMS:
+            raise StateError(f"no algorithm is called `{algorithm}`", hint=f"They are {', '.join(ALGORITHMS)}.")
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise StateError(f"`limit` is {limit!r}", hint="Use a whole number of messages from 1, or leave it out.")
         if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
             raise StateError(f"`workers` is {workers!r}", hint="Use a whole number from 1, or leave it out.")
         self.program = program if isinstance(program, Program) else Program(program)
@@ -405,7 +409,11 @@ class NodeRelation:
         """The rows at one node."""
         types, place = self._network.program.checked.types, self.relation.location
         assert place is not None  # every relation of a network has one
-        return list(self._shown(self._network._rows(self.relation, held(address, self.relation.types[place], types))))
+        type_ = self.relation.types[place]
+        if not may_be(address, type_.kind):
+            message = f"relation `{self.name}`: column `{self.relation.columns[place]}` is {type_.kind.value}"
+            raise DataError(Diagnostic("E500", f"{message}, and {address!r} ({type(address).__name__}) is not"))
+        return list(self._shown(self._network._rows(self.relation, held(address, type_, types))))
 
     def __len__(self) -> int:
         return len(self._network._rows(self.relation))

@@ -208,19 +208,22 @@ def _one(database: Database, keeper: Keeper, coming: Coming, relation: Relation,
         coming.read[name] = "nothing new"
         return known
     changes = None if overwrite else _changes(sources, known, versions)
+    endpoints = [input_endpoint(relation, each) for each in relation.inputs]
+    key = next((each.key for each in endpoints if each.key), ())
+    if key and len(endpoints) > 1:
+        hint = "Give each source a relation of its own, and a rule that takes it in."
+        raise DataError(Diagnostic("E661", f"relation `{name}` has a source with a key, and others", hint=hint))
     if changes is not None and relation.arity:
-        endpoints = [input_endpoint(relation, each) for each in relation.inputs]
-        key = next((each.key for each in endpoints if each.key), ())
-        if key and len(endpoints) > 1:
-            hint = "Give each source a relation of its own, and a rule that takes it in."
-            raise DataError(Diagnostic("E661", f"relation `{name}` has a source with a key, and others", hint=hint))
         _follow_changes(database, keeper, coming, relation, changes, key)
         if any(each.follow for each in endpoints):
             coming.read[name] += "; rows that are deleted there are not seen"
     else:
         found = whole(relation, sources, versions)
         versions = found.versions
+        _check_keys(name, found.table, key)
         _follow_whole(database, keeper, coming, relation, found.table)
+        if why := "; ".join(source.why for source in sources if source.why):
+            coming.read[name] += f": {why}"
     return FollowedRelation(places, versions)
 
 
@@ -300,6 +303,17 @@ def _follow_changes(
     coming.copies[name] = _chosen(net, moved != 0, moved)
 
 
+def _check_keys(name: str, rows: pa.Table, key: tuple[str, ...]) -> None:
+    """Raise if several rows have one key: which of them counts would depend on when they were read."""
+    if not key:
+        return
+    rows = rows.group_by(rows.column_names).aggregate([])
+    if rows.group_by(list(key)).aggregate([]).num_rows < rows.num_rows:
+        message = f"the source of `{name}` has several rows with one key ({', '.join(key)})"
+        hint = "Name columns in key= by which each row is the only one; or refresh again, if rows changed meanwhile."
+        raise DataError(Diagnostic("E667", message, hint=hint))
+
+
 def _replaced(database: Database, coming: Coming, relation: Relation, came: Encoded, key: tuple[str, ...]) -> Encoded:
     """The facts that have the key of a row that came, and are not that row."""
     import pyarrow as pa
@@ -307,15 +321,10 @@ def _replaced(database: Database, coming: Coming, relation: Relation, came: Enco
     name, (columns, size) = relation.name, came
     at = [relation.columns.index(each) for each in key]
     names = [f"c{number}" for number in range(relation.arity)]
-    keys = [names[each] for each in at]
     backend = database._backend
     new = backend.rows(name, columns, size)
     fresh = pa.table(dict(zip(names, new.columns(), strict=True)))
-    twice = fresh.num_rows - fresh.group_by(keys).aggregate([]).num_rows
-    if twice:
-        message = f"the source of `{name}` has several rows with one key ({', '.join(key)})"
-        hint = "Name columns in key= by which each row is the only one; or refresh again, if rows changed meanwhile."
-        raise DataError(Diagnostic("E667", message, hint=hint))
+    _check_keys(name, fresh.rename_columns(list(relation.columns)), key)
     there = _brought(database, name, coming.base.explicit[name].rows())
     fresh_columns = new.columns()
     rows = KeyedRows(tuple(at), [fresh_columns[each] for each in at], fresh_columns, len(new))

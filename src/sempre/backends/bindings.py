@@ -117,13 +117,17 @@ def compute(values: Values, expr: Expr, rows: Bindings) -> Column:
 
 
 def concatenated(found: list[Bindings]) -> Bindings:
-    """The rows of all of them."""
+    """The rows of all of them, with the columns that all have.
+
+    Of a piece from which no row was dropped, columns are left that nothing reads any more.
+    """
     if len(found) == 1:
         return found[0]
     if not found:
         return Bindings(0, {}, {})
     first = found[0]
-    columns = {name: np.concatenate([b.columns[name] for b in found]) for name in first.columns}
+    shared = [name for name in first.columns if all(name in b.columns for b in found)]
+    columns = {name: np.concatenate([b.columns[name] for b in found]) for name in shared}
     fields = {
         name: field for name, field in first.fields.items() if all(b.fields.get(name) == field for b in found[1:])
     }

@@ -305,14 +305,25 @@ class LocalBackend:
             return CompiledPlan(
                 plan,
                 None,
-                Pipeline(plan.steps, self.values, self.limits.piece_rows, on_piece=self._look),
+                self._pipeline(plan.steps),
                 multiplies(plan.steps),
             )
         first = plan.steps[0]
         assert isinstance(first, Probe)
         rest = plan.steps[1:]
-        pipeline = Pipeline(rest, self.values, self.limits.piece_rows, on_piece=self._look)
+        pipeline = self._pipeline(rest, merges_first=len(first.binds) < len(first.order))
         return CompiledPlan(plan, Scan(first, self.values, self.limits.piece_rows), pipeline, multiplies(rest))
+
+    def _pipeline(self, steps: Sequence[Step], merges_first: bool = False) -> Pipeline:
+        limits = self.limits
+        return Pipeline(
+            steps,
+            self.values,
+            limits.piece_rows,
+            on_piece=self._look,
+            merging_rows=limits.merging_rows,
+            merges_first=merges_first,
+        )
 
     def watch(self, look: Look | None) -> None:
         """Have `look` called between the slices of what plans read, and the pieces of large joins."""
@@ -326,7 +337,8 @@ class LocalBackend:
         """The distinct facts that the plans derive and that are not known yet."""
         found = NewFacts(self._target(relation, known), known, counts=False)
         for prepared in plans:
-            self._run(prepared, views, Heads(self, prepared.plan, prepared.repeats, found), counted=False)
+            heads = Heads(self, prepared.plan, prepared.repeats, found)
+            self._run(prepared, views, heads, counted=False, counts=False)
         parts = found.finished()
         if not parts:
             return RowSet(found.target, np.empty(0, found.target.dtype))
@@ -555,24 +567,34 @@ class LocalBackend:
         trace = known.parts[0][0] if isinstance(known, TraceView) else known
         return trace.packing if trace.size else self.empty(relation).packing
 
-    def _run(self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
+    def _run(
+        self,
+        prepared: CompiledPlan,
+        views: Views,
+        sink: Callable[[Bindings], None],
+        counted: bool,
+        counts: bool = True,
+    ) -> None:
+        """Run a plan, with weights from the start if `counted`; `counts` is whether the sink counts instances."""
         meter = self.meter
         if meter is None:
-            self._run_plan(prepared, views, sink, counted)
+            self._run_plan(prepared, views, sink, counted, counts)
             return
         began, before = time.perf_counter(), self.instances
-        self._run_plan(prepared, views, sink, counted)
+        self._run_plan(prepared, views, sink, counted, counts)
         meter.ran(prepared.plan.rule, time.perf_counter() - began, self.instances - before)
 
-    def _run_plan(self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool) -> None:
+    def _run_plan(
+        self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool, counts: bool
+    ) -> None:
         with located(self.program, (prepared.plan.rule,)):
             if prepared.scan is None:
-                prepared.pipeline.run(Bindings.unit(counted), views, sink)
+                prepared.pipeline.run(Bindings.unit(counted), views, sink, counts=counts)
             else:
-                self._run_slices(prepared, views, sink, counted)
+                self._run_slices(prepared, views, sink, counted, counts)
 
     def _run_slices(
-        self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool
+        self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool, counts: bool
     ) -> None:
         assert prepared.scan is not None
         view = view_of(views, prepared.scan.key)
@@ -580,11 +602,11 @@ class LocalBackend:
         if self.threads == 1 or len(view) < self.limits.parallel_rows:
             for rows in slices:
                 self._look()
-                prepared.pipeline.run(rows, views, sink)
+                prepared.pipeline.run(rows, views, sink, counts=counts)
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "sempre")
-        for _ in self._pool.map(lambda rows: prepared.pipeline.run(rows, views, sink), slices):
+        for _ in self._pool.map(lambda rows: prepared.pipeline.run(rows, views, sink, counts=counts), slices):
             self._look()
 
     def saw(self, instances: int) -> None:

@@ -56,6 +56,11 @@ class ProbeRunner:
                     found.append(some)
         return concatenated(found)
 
+    @property
+    def looked_up(self) -> list[str]:
+        """The variables that are looked up, in the order of the index."""
+        return [arg.name for arg in self._lookup if isinstance(arg, Var)]
+
     def _values(self, rows: Bindings) -> list[Column]:
         """What is looked up for every row, column by column."""
         return [

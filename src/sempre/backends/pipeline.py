@@ -14,6 +14,8 @@ import numpy as np
 from sempre.analysis.model import Expr, Fold, Match, Not, Var
 from sempre.backends.bindings import Bindings, Gather, Runner, Sink, Views, compute, encode, view_of
 from sempre.backends.lookups import ProbeRunner, stretches
+from sempre.backends.merging import Merger
+from sempre.backends.spreading import is_range, spread, within
 from sempre.kernel import functors, join, reduce
 from sempre.kernel.layout import Column
 from sempre.kernel.tally import Tally
@@ -56,31 +58,48 @@ class Pipeline:
         on_piece: Callable[[], None] | None = None,
         shares: bool = True,
         following: Sequence[Step] = (),
+        merging_rows: int = 0,
+        merges_first: bool = False,
     ) -> None:
         self._on_piece = on_piece
+        self._merges_first = merges_first
         self._runners: list[Runner | _Choice | _Shared] = []
         at = 0
         while at < len(steps):
             step, together = steps[at], _together(steps[at:]) if shares else []
             after = (*steps[at + max(1, len(together)) :], *following)
             if len(together) > 1:
-                self._runners.append(_Shared(together, values, piece_rows, carried, on_piece, after))
+                self._runners.append(_Shared(together, values, piece_rows, carried, on_piece, after, merging_rows))
             elif isinstance(step, Either):
-                self._runners.append(_Choice(step, values, piece_rows, carried, on_piece, after))
+                self._runners.append(_Choice(step, values, piece_rows, carried, on_piece, after, merging_rows))
             else:
                 self._runners.append(step_runner(step, values, piece_rows, carried, after))
             at += max(1, len(together))
+        merges = merging_rows > 0 and not any(isinstance(step, Distinct) for step in steps)
+        self._mergings = [_merging(runner, merging_rows) if merges else None for runner in self._runners]
 
-    def run(self, rows: Bindings, views: Views, sink: Sink, start: int = 0) -> None:
-        """Send what the steps make of `rows` to `sink`, from step `start` on."""
+    def run(self, rows: Bindings, views: Views, sink: Sink, start: int = 0, counts: bool | None = None) -> None:
+        """Send what the steps make of `rows` to `sink`, from step `start` on.
+
+        `counts` is whether rows without weights stand for an instance each, and the sink wants to know how many; None
+        where it is not known.
+        """
+        self._go_on(rows, views, sink, start, counts, self._merges_first and start == 0)
+
+    def _go_on(
+        self, rows: Bindings, views: Views, sink: Sink, start: int, counts: bool | None, dropped: bool = False
+    ) -> None:
+        """The same; `dropped` is whether rows may have become alike."""
         for index in range(start, len(self._runners)):
             if not rows.size:
                 return
             runner = self._runners[index]
             is_last = index + 1 == len(self._runners)
+            if dropped and (merging := self._mergings[index]) is not None:
+                rows, dropped = merging.merged(rows, counts), False
             if isinstance(runner, _Choice | _Shared):
-                onward = sink if is_last else partial(self.run, views=views, sink=sink, start=index + 1)
-                runner.run(rows, views, onward)
+                onward = sink if is_last else partial(self.run, views=views, sink=sink, start=index + 1, counts=counts)
+                runner.run(rows, views, onward, counts)
                 return
             if is_last and isinstance(sink, Gather) and self._gather(runner, rows, views, sink):
                 return
@@ -89,8 +108,9 @@ class Pipeline:
                 for piece in result:
                     if self._on_piece is not None:
                         self._on_piece()
-                    self.run(piece, views, sink, index)
+                    self._go_on(piece, views, sink, index, counts)
                 return
+            dropped = dropped or not rows.columns.keys() <= result.columns.keys()
             rows = result
         if rows.size:
             sink(rows)
@@ -121,19 +141,21 @@ class _Choice:
         carried: frozenset[str],
         on_piece: Callable[[], None] | None,
         following: Sequence[Step],
+        merging_rows: int,
     ) -> None:
         firsts = [steps[0] for steps in step.options]
         self._firsts = [ProbeRunner(first, values, piece_rows, carried) for first in firsts if isinstance(first, Probe)]
         self._options = [
-            Pipeline(steps, values, piece_rows, carried, on_piece, following=following) for steps in step.options
+            Pipeline(steps, values, piece_rows, carried, on_piece, following=following, merging_rows=merging_rows)
+            for steps in step.options
         ]
 
-    def run(self, rows: Bindings, views: Views, sink: Sink) -> None:
+    def run(self, rows: Bindings, views: Views, sink: Sink, counts: bool | None) -> None:
         """Send what the ways make of `rows` to `sink`."""
         best = np.argmin([first.found(rows, views) for first in self._firsts], axis=0)
         every = frozenset(rows.columns)
         for number, option in enumerate(self._options):
-            option.run(rows.keep(best == number, every), views, sink)
+            option.run(rows.keep(best == number, every), views, sink, counts=counts)
 
 
 class _Shared:
@@ -150,18 +172,19 @@ class _Shared:
         carried: frozenset[str],
         on_piece: Callable[[], None] | None,
         following: Sequence[Step],
+        merging_rows: int,
     ) -> None:
         self._piece_rows = piece_rows
         self._seen = sorted({arg.name for arg in steps[0].lookup if isinstance(arg, Var)})
         self._live = steps[-1].live | carried
-        self._each = Pipeline(steps, values, piece_rows, carried, on_piece, False, following)
+        self._each = Pipeline(steps, values, piece_rows, carried, on_piece, False, following, merging_rows)
         self._once = Pipeline(steps, values, piece_rows, frozenset((_GROUP,)), on_piece, False, following)
 
-    def run(self, rows: Bindings, views: Views, sink: Sink) -> None:
+    def run(self, rows: Bindings, views: Views, sink: Sink, counts: bool | None) -> None:
         """Send what the joins make of `rows` to `sink`."""
         starts = self._groups(rows)
         if starts is None:
-            self._each.run(rows, views, sink)
+            self._each.run(rows, views, sink, counts=counts)
             return
         sizes = np.diff(starts, append=rows.size)
         once = rows.take(starts, frozenset(self._seen))
@@ -205,6 +228,13 @@ class _Shared:
         return Bindings(at.size, columns, found.fields, weights)
 
 
+def _merging(runner: Runner | _Choice | _Shared, least_rows: int) -> Merger | None:
+    """Before joins, it pays to have fewer rows."""
+    if isinstance(runner, ProbeRunner):
+        return Merger(least_rows, runner.looked_up)
+    return Merger(least_rows, ()) if isinstance(runner, _Choice | _Shared) else None
+
+
 def _together(steps: Sequence[Step]) -> list[Probe]:
     """The first steps, as far as they are joins that see no more than what the first looks up, and what they bind."""
     found: list[Probe] = []
@@ -230,6 +260,8 @@ def step_runner(
         return ProbeRunner(step, values, piece_rows, live, following)
     if isinstance(step, Filter):
         test = step.test
+        if is_range(test.left) or is_range(test.right):
+            return within(step, values, live)
 
         def keep(rows: Bindings, views: Views) -> Bindings:
             left, right = compute(values, test.left, rows), compute(values, test.right, rows)
@@ -237,7 +269,7 @@ def step_runner(
 
         return keep
     if isinstance(step, Assign):
-        return _assign(step, values)
+        return spread(step, values) if is_range(step.expr) else _assign(step, values)
     if isinstance(step, TakeApart):
         return _take_apart(step, values, live)
     if isinstance(step, Absent):

@@ -196,6 +196,7 @@ def _store_parser(command: str) -> _Parser:
     if command == "verify":
         add("--repair", action="store_true", help="where it differs, write the right state as a new epoch")
     if command == "history":
+        add("--sources", action="store_true", help="also say which versions of its sources every epoch has")
         add(
             "--metrics",
             action="store_true",

@@ -14,6 +14,7 @@ from sempre.api.between import Between, between
 from sempre.api.explanations import Proof, WhyNot, why, why_not
 from sempre.cli.souffle_options import UsageError
 from sempre.cli.store_commands import opened
+from sempre.diagnostics import DataError, Diagnostic
 
 WRONG = 3
 
@@ -73,7 +74,11 @@ def _shown(found: Proof | WhyNot | Between, options: argparse.Namespace) -> int:
     elif options.dot:
         print(found.to_dot())
     elif options.html:
-        options.html.write_text(found.to_html(), "utf-8")
+        try:
+            options.html.write_text(found.to_html(), "utf-8")
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise DataError(Diagnostic("E512", f"cannot write `{options.html}`: {reason}")) from None
         print(f"wrote {options.html}")
     else:
         print(found)

@@ -51,6 +51,9 @@ def _text(path: Path) -> str:
         raise missing_file(path)
     try:
         return path.read_bytes().decode("utf-8")
-    except (UnicodeDecodeError, OSError) as error:
-        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
-        raise DataError(Diagnostic("E505", f"cannot read `{path}`: {reason}", hint="Convert it to UTF-8.")) from None
+    except UnicodeDecodeError:
+        message = f"cannot read `{path}`: it is not UTF-8"
+        raise DataError(Diagnostic("E505", message, hint="Convert it to UTF-8.")) from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise DataError(Diagnostic("E506", f"cannot read `{path}`: {reason}")) from None

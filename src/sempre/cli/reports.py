@@ -13,11 +13,19 @@ from sempre.diagnostics import DataError, Diagnostic
 
 
 def write_reports(
-    options: argparse.Namespace, title: str, epochs: Sequence[Mapping[str, Any]], session_seconds: float
+    options: argparse.Namespace,
+    title: str,
+    epochs: Sequence[Mapping[str, Any]],
+    session_seconds: float,
+    published: bool | None = None,
 ) -> None:
-    """Write the report and the profile of some epochs, where they were asked for."""
+    """Write the report and the profile of some epochs, where they were asked for.
+
+    `published` says of a store whether its outputs were written.
+    """
     if options.report:
-        told = {"epochs": epochs, "session_seconds": session_seconds}
+        told: dict[str, Any] = {"epochs": epochs, "session_seconds": session_seconds}
+        told |= {} if published is None else {"published": published}
         _write(options.report, json.dumps(told, indent=2) + "\n")
     if options.profile:
         from sempre.explain.profile_page import profile_page

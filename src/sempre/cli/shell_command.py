@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from sempre.api import Database
-from sempre.api.explanations import why, why_not
 from sempre.cli.program_file import load_program
 from sempre.cli.souffle_options import UsageError
 from sempre.cli.store_commands import check_no_reading, opened, print_answers, print_facts
@@ -44,8 +43,8 @@ class Shell:
         self.database = database
         self.timing = False
         self.commands: dict[str, Callable[[str], None]] = {
-            ".explain": lambda fact: print(why(self.database, fact)),
-            ".why-not": lambda fact: print(why_not(self.database, fact)),
+            ".explain": lambda fact: print(self.database.explain(fact)),
+            ".why-not": lambda fact: print(self.database.explain(fact, absent=True)),
             ".whatif": self.whatif,
             ".relations": lambda _: self.relations(),
             ".plan": lambda _: print(plans(self.database.program.checked)),
@@ -83,7 +82,7 @@ class Shell:
                 changes = self.database.whatif(insert=epoch.insert, delete=epoch.delete)
                 for sign, side in (("+", changes.added), ("-", changes.removed)):
                     for name, table in side.items():
-                        print_facts(sign, name, table)
+                        print_facts(self.database, sign, name, table)
 
     def relations(self) -> None:
         """Print the relations and their sizes."""

@@ -14,7 +14,11 @@ class UsageError(Exception):
 
 # What is refused: the options, whether a value follows, and what to do instead.
 _REFUSED: tuple[tuple[tuple[str, ...], bool, str], ...] = (
-    (("-p",), True, "there is no profile log; `--report FILE.json` has the time of every stratum"),
+    (
+        ("-p",),
+        True,
+        "there is no profile log; `--profile FILE.html` is a page, and `--report FILE.json` has its figures",
+    ),
     (("-r", "--debug-report"), True, "there is no debug report; `sempre check -v PROGRAM.dl` prints strata and plans"),
     (("-c", "--compile", "--compile-many"), False, "nothing is compiled ahead; leave it out"),
     (("-o", "--dl-program"), True, "no executable is made; `sempre run PROGRAM.dl` evaluates"),
@@ -26,7 +30,7 @@ _REFUSED: tuple[tuple[tuple[str, ...], bool, str], ...] = (
     (("-e", "--engine"), True, "there is one engine; leave it out"),
     (("-v", "--verbose"), False, "`--report FILE.json` says what was done; `sempre check -v PROGRAM.dl` prints plans"),
     (("-z", "--disable-transformers"), True, "transformations cannot be turned off; leave it out"),
-    (("--live-profile",), False, "there is no live profile; `--report FILE.json` has the time of every stratum"),
+    (("--live-profile",), False, "there is no live profile; `--profile FILE.html` is a page of what was done"),
     (("--auto-schedule", "--emit-statistics"), True, "plans follow the data by themselves; leave it out"),
     (("--show",), True, "`sempre check PROGRAM.dl --show plans` (or initial-ast, transformed-ast) prints it"),
     (("-P", "--pragma"), True, "write `.pragma` into the program"),

@@ -19,10 +19,12 @@ from sempre.cli.souffle_options import UsageError
 from sempre.cli.terminal import is_terminal, show_text, show_warnings
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.files import check_root, input_endpoint, read_changes
+from sempre.files.directive_options import LAKE
 from sempre.files.locations import is_url, reachable
 
 if TYPE_CHECKING:
     from sempre.api import ChangeSet, Database
+    from sempre.api.refresh import Refreshed
 
 DIFFERENT = 3
 
@@ -49,8 +51,8 @@ def init(options: argparse.Namespace) -> int:
     with pipeline(options) as io, Database(program, store=store, spark=io.session(), **_knobs(options)) as database:
         changes = _first_epoch(options, checked, io, database, outputs)
         print(summary(0, changes))
-        _publish(database, changes)
-        write_reports(options, options.program.name, [_told(0, changes)], io.session_seconds)
+        published = _publish(database, changes)
+        write_reports(options, options.program.name, [_told(0, changes)], io.session_seconds, published)
     return 0
 
 
@@ -65,21 +67,41 @@ def _first_epoch(
     with progress_of(options).waiting("reading"):
         if options.on == "local":
             tables, versions = read_with_versions(checked, reachable(options.facts))
-        else:
+        elif is_url(options.facts):
             (tables, _), versions = io.read(checked, database), {}
+        else:  # tables that this process reads anyway have versions, as without Spark
+            lakes, others = _by_reader(checked)
+            tables, versions = read_with_versions(lakes, reachable(options.facts))
+            tables |= io.read(others, database)[0]
     shown = outputs if not outputs or is_url(outputs) else str(Path(outputs).absolute())
     return first_epoch(database, tables, beginning(checked, options.facts, shown, versions, io.session()))
 
 
-def _publish(database: Database, changes: ChangeSet | None) -> None:
-    """Write the outputs of an epoch, if they go anywhere."""
+def _by_reader(checked: CheckedProgram) -> tuple[CheckedProgram, CheckedProgram]:
+    """The program with the inputs that are tables with versions alone, and with all others."""
+    relations = checked.relations.values()
+    lakes = {
+        each.name for each in relations if each.inputs and all(input_endpoint(each, i).io in LAKE for i in each.inputs)
+    }
+
+    def keeping(wanted: Callable[[str], bool]) -> CheckedProgram:
+        kept = {each.name: each if wanted(each.name) else replace(each, inputs=()) for each in relations}
+        return replace(checked, relations=kept)
+
+    return keeping(lambda name: name in lakes), keeping(lambda name: name not in lakes)
+
+
+def _publish(database: Database, changes: ChangeSet | None) -> bool:
+    """Write the outputs of an epoch, if they go anywhere and do not show it already; whether that was done."""
     from sempre.api.publish import publish_from_store
     from sempre.api.stores import keeper_of
 
     keeper = keeper_of(database)
     folder = keeper.followed.outputs if keeper.followed else ""
-    if folder and (changes is not None or keeper.store.published() != (database.epoch, folder)):
-        show_warnings(publish_from_store(database, None, changes).warnings, {})
+    if not folder or (changes is None and keeper.store.published() == (database.epoch, folder)):
+        return False
+    show_warnings(publish_from_store(database, None, changes).warnings, {})
+    return True
 
 
 def _with_present_inputs(checked: CheckedProgram) -> CheckedProgram:
@@ -107,19 +129,29 @@ def apply(options: argparse.Namespace) -> int:
     """Apply changes, each epoch durable before it is announced."""
     with opened(options) as database:
         epochs = [epoch for path in options.changes for epoch in read_changes(database.program.checked, path)]
-        told = []
+        told, published = [], False
         for epoch in epochs:
             changes = database.apply(insert=epoch.insert, delete=epoch.delete)
             print(summary(database.epoch, changes), flush=True)
-            _publish(database, changes)
+            published |= _publish(database, changes)
             told.append(_told(database.epoch, changes))
-        write_reports(options, options.store, told, 0.0)
+        write_reports(options, options.store, told, 0.0, published)
     return 0
 
 
 def _told(epoch: int, changes: ChangeSet) -> dict[str, Any]:
     """How an epoch of a store went."""
     return {"epoch": epoch, **changes.report.to_json()}
+
+
+def _told_of_sources(database: Database, found: Refreshed) -> dict[str, Any]:
+    """Which versions of the sources an epoch has, and how they were read."""
+    from sempre.api.stores import keeper_of
+    from sempre.files.sources.shown import shown_sources
+
+    followed = keeper_of(database).followed
+    versions = shown_sources(followed.to_json()) if followed else {}
+    return {"sources": {name: {"versions": versions.get(name, []), "read": how} for name, how in found.read.items()}}
 
 
 def refresh(options: argparse.Namespace) -> int:
@@ -141,9 +173,11 @@ def refresh(options: argparse.Namespace) -> int:
             print(f"epoch {database.epoch}: nothing new")
         else:
             print(summary(database.epoch, found.changes), flush=True)
-        _publish(database, found.changes)
-        told = [] if found.changes is None else [_told(database.epoch, found.changes)]
-        write_reports(options, options.store, told, 0.0)
+        published = _publish(database, found.changes)
+        told = []
+        if found.changes is not None:
+            told.append(_told(database.epoch, found.changes) | _told_of_sources(database, found))
+        write_reports(options, options.store, told, 0.0, published)
     return 0
 
 
@@ -166,7 +200,7 @@ def whatif(options: argparse.Namespace) -> int:
             print(f"  {changes.report.instances:,} rule instances; {changes.report.why}")
             for sign, side in (("+", changes.added), ("-", changes.removed)):
                 for name, table in side.items():
-                    print_facts(sign, name, table)
+                    print_facts(database, sign, name, table)
     return 0
 
 
@@ -194,10 +228,15 @@ def _whatif_rules(database: Database, options: argparse.Namespace) -> int:
 SHOWN_FACTS = 20
 
 
-def print_facts(sign: str, name: str, table: Any) -> None:
-    for row in table.slice(0, SHOWN_FACTS).to_pylist():
-        values = ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in row.values())
-        print(f"  {sign}{name}({values})")
+def print_facts(database: Database, sign: str, name: str, table: Any) -> None:
+    """Print the first rows of a table as facts."""
+    from sempre.api.caused_table import rows_of
+    from sempre.explain.wording import fact_text
+
+    # Arrow gives a table without columns as many rows as a slice may have.
+    shown = table.slice(0, min(table.num_rows, SHOWN_FACTS))
+    for row in rows_of(database, database.program.relations[name], shown):
+        print(f"  {sign}{fact_text(name, row)}")
     if table.num_rows > SHOWN_FACTS:
         print(f"  {sign}{name}: {table.num_rows - SHOWN_FACTS:,} more")
 
@@ -288,6 +327,7 @@ def verify(options: argparse.Namespace) -> int:
 
 def history(options: argparse.Namespace) -> int:
     """One line per epoch."""
+    from sempre.files.sources.shown import shown_sources
     from sempre.storage.metrics import openmetrics
     from sempre.storage.store import Store
 
@@ -298,6 +338,9 @@ def history(options: argparse.Namespace) -> int:
         return 0
     for manifest in store.manifests():
         print(manifest.line)
+        if options.sources:
+            for name, versions in shown_sources(manifest.sources).items():
+                print(f"  {name}: {'; '.join(versions)}")
     return 0
 
 

@@ -149,7 +149,7 @@ class Absence:
         program = self.prover.program
         relation = program.relations[rule.rule.relation]
         ignored = None if relation.aggregate is None else ignored_column(relation.aggregate)
-        given, literals, kinds = head_literals(rule.rule, ignored)
+        given, literals, kinds = head_literals(rule.rule, relation, ignored)
         records = {g: t.name for g, t in zip(given, relation.types, strict=True) if g in kinds and t.fields}
         numbered = [(n, literal) for n, literal in enumerate(rule.rule.body) if n not in out]
         tests = [(-2 - n, literal) for n, literal in enumerate(literals)]

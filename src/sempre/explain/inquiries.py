@@ -131,10 +131,12 @@ def expr_variables(expr: Expr) -> tuple[str, ...]:
     return ()
 
 
-def head_literals(rule: NormalRule, ignored: int | None = None) -> tuple[list[str], list[Literal], dict[str, Kind]]:
+def head_literals(
+    rule: NormalRule, relation: Relation, ignored: int | None = None
+) -> tuple[list[str], list[Literal], dict[str, Kind]]:
     """What says that the head of a rule is a given fact: a variable per column, and the literals that relate it.
 
-    Column `ignored`, where an aggregate is, has a variable that nothing relates.
+    Column `ignored`, where an aggregate is, has a variable that nothing relates. What it counts may be of another kind.
     """
     given: list[str] = []
     literals: list[Literal] = []
@@ -147,6 +149,7 @@ def head_literals(rule: NormalRule, ignored: int | None = None) -> tuple[list[st
         given.append(name)
         kinds[name] = rule.kinds[arg.name] if isinstance(arg, Var) else arg.kind
         if column == ignored:
+            kinds[name] = relation.kinds[column]
             continue
         if isinstance(arg, Call) and arg.op == "record" and all(isinstance(part, Var | Const) for part in arg.args):
             fields = tuple(part for part in arg.args if isinstance(part, Var | Const))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -75,8 +76,9 @@ class Narrator:
         others, instances = self._others(fact, further)
         self._prove([premise for step in others for premise in step.premises])
         order, numbers = self._order(fact, others, depth)
-        nodes = [self._node(self.steps[each], numbers) for each in order]
-        nodes += [self._node(step, numbers) for step in others]
+        sizes = self._sizes(order)
+        nodes = [self._node(self.steps[each], numbers, sizes[each]) for each in order]
+        nodes += [self._node(step, numbers, sizes[step.fact]) for step in others]
         used = {node.rule for node in nodes if node.rule >= 0}
         base = tuple(at for at, node in enumerate(nodes) if node.kind == EXPLICIT)
         further_nodes = tuple(range(len(order), len(nodes)))
@@ -132,7 +134,13 @@ class Narrator:
 
     # ---------------------------------------------------------------------------------------------------- nodes
 
-    def _node(self, step: ProofStep, numbers: dict[CodedFact, int]) -> ToldFact:
+    def _sizes(self, facts: Iterable[CodedFact]) -> Counter[CodedFact]:
+        """How many instances add up to each of the facts that are totals."""
+        relations = self.state.program.relations
+        totals = [fact for fact in facts if (relations[fact[0]].aggregate or ("",))[0] in ("sum", "count")]
+        return Counter(step.fact for step in self.prover.instances(totals)[1])
+
+    def _node(self, step: ProofStep, numbers: dict[CodedFact, int], size: int) -> ToldFact:
         relation = self.state.program.relations[step.fact[0]]
         values = self.values(step.fact[1], relation.types)
         text = fact_text(relation.name, values)
@@ -144,7 +152,7 @@ class Narrator:
         premises = tuple(self._premises(step, rule, bindings, numbers))
         sentence = filled(sentence_of(rule, self.state.program), named)
         return ToldFact(
-            relation.name, values, text, DERIVED, step.height, step.rule, named, premises, sentence, step.size
+            relation.name, values, text, DERIVED, step.height, step.rule, named, premises, sentence, size
         )  # fmt: skip
 
     def _bindings(self, step: ProofStep) -> dict[str, Any]:

@@ -26,8 +26,7 @@ from sempre.explain.witness import Witness, closure_of
 class ProofStep:
     """How one fact is derived: by a rule with values of its variables, or not at all, since it is explicit (-1).
 
-    `premises` are the facts of the positive atoms of the body, in order. Where the head has a total, the step is one of
-    `size` instances that add up to it.
+    `premises` are the facts of the positive atoms of the body, in order.
     """
 
     fact: CodedFact
@@ -35,7 +34,6 @@ class ProofStep:
     rule: int = -1
     binding: Codes = ()
     premises: tuple[CodedFact, ...] = ()
-    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +236,7 @@ def deriving_rule(program: CheckedProgram, rule: NormalRule, number: int, state:
     """What finds the instances of a rule for given facts."""
     relation = program.relations[rule.relation]
     given, literals, kinds = head_literals(
-        rule, None if relation.aggregate is None else ignored_column(relation.aggregate)
+        rule, relation, None if relation.aggregate is None else ignored_column(relation.aggregate)
     )
     records = {g: t.name for g, t in zip(given, relation.types, strict=True) if g in kinds and t.fields}
     question = inquiry(number, rule, (*rule.body, *literals), given, kinds=kinds, records=records)

@@ -24,9 +24,9 @@ from sempre.analysis.model import (
 )
 from sempre.analysis.naming import shown
 from sempre.data import dataclass
+from sempre.files.records import BranchValue
 from sempre.lang.printer import string_text
 from sempre.python_functions import shown_kind
-from sempre.results import BranchValue
 
 INFIX = {
     "+": "+", "-": "-", "*": "*", "/": "/", "%": "%", "^": "^", "band": "band", "bor": "bor", "bxor": "bxor",
@@ -89,12 +89,24 @@ PLAIN = Shapes()
 
 
 def value_text(value: Any) -> str:
-    """A value as a program would have it."""
-    if isinstance(value, BranchValue):
-        return f"${value[0]}" + (f"({', '.join(map(value_text, value[1:]))})" if len(value) > 1 else "")
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(value_text, value))}]"
-    return "nil" if value is None else string_text(value) if isinstance(value, str) else str(value)
+    """A value as a program would have it. Lists may be long: nothing here recurs."""
+    pieces: list[str] = []
+    todo: list[tuple[bool, Any]] = [(False, value)]  # whether it is text already; the last comes first
+    while todo:
+        done, part = todo.pop()
+        if done:
+            pieces.append(part)
+        elif isinstance(part, tuple):
+            name = f"${part[0]}" if isinstance(part, BranchValue) else ""
+            fields = part[1:] if name else part
+            opening, closing = ("(", ")") if name else ("[", "]")
+            todo.append((True, closing if fields or not name else ""))
+            for at in range(len(fields) - 1, -1, -1):
+                todo += [(False, fields[at]), (True, ", " if at else "")]
+            todo.append((True, name + (opening if fields or not name else "")))
+        else:
+            pieces.append("nil" if part is None else string_text(part) if isinstance(part, str) else str(part))
+    return "".join(pieces)
 
 
 def fact_text(relation: str, values: Iterable[Any]) -> str:

@@ -30,6 +30,12 @@ _UNESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
+class BranchValue(tuple[Any, ...]):
+    """A value of an algebraic type: the name of the branch, and its fields. It equals a plain tuple of the same."""
+
+    __slots__ = ()
+
+
 class RecordError(ValueError):
     """Text that is not a record of the type; `position` is where it stops being one, from 0."""
 
@@ -46,7 +52,7 @@ def parse_record(text: str, type_: Type, types: Mapping[str, Type]) -> Value:
 
 def _python_value(type_: Type, parts: list[Any]) -> Value:
     if type_.branches:
-        return (type_.branches[parts[0]][0], *(parts[1] or ()))
+        return BranchValue((type_.branches[parts[0]][0], *(parts[1] or ())))
     return tuple(parts)
 
 

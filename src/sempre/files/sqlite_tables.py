@@ -53,8 +53,9 @@ def read_sqlite(
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     arrays = [_column(list(column), name, kinds.get(name), path) for name, column in zip(names, columns, strict=True)]
     table = pa.Table.from_arrays(arrays, names=names)
-    if endpoint.taking.places is None and endpoint.follow not in relation.columns:
-        table = table.select([name for name in names if name != endpoint.follow])
+    followed = endpoint.follow.lower()
+    if followed and endpoint.taking.places is None and followed not in map(str.lower, relation.columns):
+        table = table.select([name for name in names if name.lower() != followed])
     return conform(table, relation, str(path), types, values=endpoint.values, taking=endpoint.taking)
 
 

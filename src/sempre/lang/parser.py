@@ -7,7 +7,9 @@ would be a dependency of every start.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
+from typing import TypeVar
 
 from sempre.diagnostics import DataError, Diagnostic, ProgramError, Span
 from sempre.lang.cursor import SyntaxFailure
@@ -36,6 +38,7 @@ from sempre.lang.syntax import (
 from sempre.lang.walk import DEEPEST_TERM, is_too_deep
 
 Plan = tuple[tuple[int, tuple[int, ...]], ...]
+Part = TypeVar("Part")
 
 
 def parse(text: str, file: str = "<text>") -> ParsedProgram:
@@ -76,22 +79,31 @@ def parse_changes(text: str, file: str = "<text>") -> list[list[ChangeStatement]
 
 def parse_atom(text: str, file: str = "<query>") -> Atom:
     """One atom, as in a query: `reach("a", X)`; raises `ProgramError`."""
+    return _parse_query(text, file, Parser.atom)
+
+
+def parse_body(text: str, file: str = "<query>") -> Formula:
+    """The body of a rule, as in a query: `reach("a", X), !banned(X)`; raises `ProgramError`."""
+    return _parse_query(text, file, Parser.formula)
+
+
+def _parse_query(text: str, file: str, read: Callable[[Parser], Part]) -> Part:
     tokens, diagnostics = tokenize(text, file)
     parser = Parser(tokens, diagnostics)
     try:
-        atom = parser.atom()
+        found = read(parser)
         parser.accept(".")
         if not parser.at("end"):
             raise parser.unexpected("the end of the query")
-        if not diagnostics and is_too_deep(atom):
-            raise parser.too_deep(atom.span)
+        if not diagnostics and is_too_deep(found):
+            raise parser.too_deep(tokens[0].span)
     except SyntaxFailure as failure:
         diagnostics.append(failure.diagnostic)
     except RecursionError:
         diagnostics.append(parser.too_deep(tokens[0].span).diagnostic)
     if diagnostics:
         raise ProgramError(diagnostics, {file: text})
-    return atom
+    return found
 
 
 class Parser(DeclarationParser):

@@ -25,6 +25,14 @@ from sempre.maintain.recompute import materialize_with
 from sempre.maintain.stopwatch import Stopwatch
 from sempre.maintain.strategy import Abandoned, Outcome, Phase, Strategy, Work, as_update, refuse_recomputation
 
+# So many fronts tell how they grow or shrink; until then, what is to come of a deletion is so many times what was.
+FORETELLING = 3
+BEFORE_FRONTS = 3.0
+# What is to come, at most, once it is known which of the facts that went come back: so many times what was.
+COMING_BACK = 0.6
+# Fronts that do not shrink are taken to shrink to this share from one to the next.
+GOING_ON = 0.75
+
 WAYS: Mapping[str, type[DRedC] | type[Ranked]] = {DRedC.name: DRedC, Ranked.name: Ranked}
 
 
@@ -152,7 +160,8 @@ class Auto:
             why = str(reason)
             if isinstance(reason, Abandoned):
                 # It would have taken longer than that; how much longer can only be guessed.
-                seconds = min(max(2 * guard.spent, guard.expected), 2 * history.full_seconds)
+                foretold = limits.believed_share * guard.expected
+                seconds = min(max(2 * guard.spent, foretold), 2 * history.full_seconds)
                 history = history.learned(change.kind, seconds, change.rows, limits.similar_share)
                 why = f"{reason} ({memory.way}, {change.rows:,} rows, {change.kind})"
             work.notes.append(f"{', '.join(stratum.relations)} recomputed: {why}")
@@ -211,7 +220,10 @@ class _Guard:
         share = limits.grown_share if grows else limits.time_share
         self._limit = max(share * full_seconds, allowed, limits.time_moment)
         self._phase: Phase | None = None
+        self._has_deleted = False
         self._fronts: list[int] = []
+        # When the last front was told.
+        self._told = 0.0
         self.affected = 0
         # The seconds that all of it was expected to take when somebody looked last.
         self.expected = 0.0
@@ -228,6 +240,7 @@ class _Guard:
 
     def turn(self, phase: Phase) -> None:
         """A phase begins."""
+        self._has_deleted |= self._phase is Phase.DELETING
         self._phase, self._fronts = phase, []
         self._start()
 
@@ -243,6 +256,7 @@ class _Guard:
         if self.affected > max(limits.affected_rows, limits.affected_share * self._size):
             raise Abandoned(f"{self.affected:,} facts affected, of {self._size:,}")
         self._start()
+        self._told = self.spent
         self.look()
 
     def look(self, rest: float | None = None) -> None:
@@ -257,9 +271,10 @@ class _Guard:
         early = limits.early_share * self._limit
         if self._whole.passed - self._begun <= early or (spent := self.spent) <= early:
             return
+        since = spent if rest is not None or not self._has_ended() else self._told
         rest = self._rest() if rest is None else rest
-        self.expected = spent * (1 + rest)
-        near = self.expected < limits.near_share * full
+        self.expected = max(since * (1 + rest), spent)
+        near = self.expected < limits.near_share * full or self.expected - spent < limits.rest_share * full
         if spent > self._limit * (limits.shrinking_share if near else 1.0):
             raise Abandoned(f"{spent:.2f} s spent, and a run from scratch takes {full:.2f} s")
         if not self._certain and self.expected > limits.foretold_share * full:
@@ -268,14 +283,25 @@ class _Guard:
                 f"from them, and a run from scratch takes {full:.2f} s"
             )
 
+    def _has_ended(self) -> bool:
+        """Whether all that goes has gone: what may come back is looked for then, which takes no round."""
+        fronts = self._fronts
+        deleting = self._phase is Phase.DELETING and len(fronts) >= FORETELLING
+        return deleting and fronts[-1] <= self._limits.ended_share * sum(fronts)
+
     def _rest(self) -> float:
         """What is still to come, as a multiple of what was.
 
-        Fronts that shrink go on shrinking, others go on. What goes may come back: that takes as long again.
+        Fronts that shrink go on shrinking, others go on for a while. What goes may come back: to look for it and to
+        follow it takes as long again.
         """
-        if len(self._fronts) < 3:
-            return 1.0
+        if len(self._fronts) < FORETELLING:
+            if self._has_deleted:
+                return COMING_BACK
+            return BEFORE_FRONTS if self._phase in (Phase.COMPARING, Phase.DELETING) else 1.0
         last, before = self._fronts[-1], max(self._fronts[-2], 1)
-        ratio = min(last / before, 0.9)
+        ratio = min(last / before, GOING_ON)
         rest = last * ratio / (1 - ratio) / max(sum(self._fronts), 1)
-        return 2 * rest + 1 if self._phase is Phase.DELETING else rest
+        if self._phase is Phase.DELETING:
+            return 2 * rest + 1
+        return min(rest, COMING_BACK) if self._has_deleted else rest

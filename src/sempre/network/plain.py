@@ -38,6 +38,21 @@ def rows_from(relation: Relation, lists: Iterable[list[Any]]) -> list[Row]:
 # ------------------------------------------------------------------------------------------- as users see them
 
 
+def may_be(value: Any, kind: Kind) -> bool:
+    """Whether something that a user wrote may be an address of a kind."""
+    if kind is Kind.RECORD:
+        waiting = [value]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, list | tuple):
+                waiting += part
+            elif part is not None and (part is value or not isinstance(part, int | float | str)):
+                return False
+        return True
+    allowed = {Kind.SYMBOL: str, Kind.FLOAT: float | int}.get(kind, int)
+    return isinstance(value, allowed) and not isinstance(value, bool)
+
+
 def held(value: Any, type_: Type, types: Mapping[str, Type]) -> Address:
     """An address as nodes have it: a value of an algebraic type is the number of its branch, and a record."""
     if type_.kind is not Kind.RECORD or not isinstance(value, list | tuple):

@@ -80,7 +80,7 @@ class SourceReader:
         options = dict(endpoint.jdbc)
         what = "the query" if "query" in options else f"table `{endpoint.table}`"
         with reading(what, Span(endpoint.table, 0, 0, 0, 0)):
-            df = table_frame(self.spark, endpoint)
+            df = without_followed(table_frame(self.spark, endpoint), relation, endpoint)
         return self._frame(relation, endpoint, df, what, endpoint.table)
 
     def _frame(
@@ -188,6 +188,14 @@ def table_frame(spark: SparkSession, endpoint: Endpoint) -> DataFrame:
         return spark.sql(options["query"]) if options else spark.table(endpoint.table)
     options |= {} if "query" in options else {"dbtable": endpoint.table}
     return spark.read.format("jdbc").options(**with_driver(options)).load()
+
+
+def without_followed(df: DataFrame, relation: Relation, endpoint: Endpoint) -> DataFrame:
+    """Without the column that says what is new, where the relation lacks it, and columns do not go by places."""
+    own = set(map(str.lower, relation.columns))
+    if not endpoint.follow or endpoint.follow.lower() in own or endpoint.taking.places is not None:
+        return df
+    return df.drop(*(name for name in df.columns if name.lower() == endpoint.follow.lower()))
 
 
 def read_inputs(spark: SparkSession, checked: CheckedProgram, folder: str, staying: Residency | None = None) -> Inputs:

@@ -16,7 +16,7 @@ from sempre.files.sources import FactSource
 from sempre.files.sources.queried_source import Condition, QueriedSource
 from sempre.spark.failures import reading
 from sempre.spark.frames import WantedColumns, from_frame
-from sempre.spark.sources import table_frame
+from sempre.spark.sources import table_frame, without_followed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -51,9 +51,7 @@ class SparkReader:
             df = self._frame()
             for sign, value in conditions:
                 df = df.filter(self._compared(df, sign, value))
-            if self._endpoint.follow and self._endpoint.taking.places is None:
-                own = set(map(str.lower, self._relation.columns))
-                df = df.drop(*{self._column(df)} - {name for name in df.columns if name.lower() in own})
+            df = without_followed(df, self._relation, self._endpoint)
         endpoint = self._endpoint
         wanted = WantedColumns(self._relation, self._types, endpoint.taking, what, span, endpoint.values)
         return from_frame(df, wanted).table.replace_schema_metadata()
@@ -81,7 +79,7 @@ class SparkReader:
         given = df.schema[name].dataType.simpleString()
         there = fn.timestamp_micros(fn.lit(int(value))) if given == "timestamp" else fn.lit(value).cast(given)
         col = fn.col(f"`{name}`")
-        return {"=": col == there, "<": col < there, ">": col > there}[sign]
+        return col == there if sign == "=" else col >= there
 
     def last(self) -> Any:
         from pyspark.sql import functions as fn

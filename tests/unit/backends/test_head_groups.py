@@ -12,7 +12,7 @@ import sempre
 from sempre.backends import head_groups
 from sempre.kernel import join, reduce
 from sempre.kernel.layout import EVERYTHING, Field, packing
-from sempre.kernel.trace import RowSet
+from sempre.kernel.trace import RowSet, Trace
 from sempre.kernel.values import Values
 
 NARROW = Field.covering(-9, 9)
@@ -88,9 +88,9 @@ def test_totals(layout: str, arity: int, column: int) -> None:
 def test_a_group_is_looked_up_by_an_index_that_grows_with_the_relation(monkeypatch: pytest.MonkeyPatch) -> None:
     """The aggregated column is the first: an index by the other one must not be made anew in every round."""
     made = 0
-    indexed = head_groups.Trace.indexed
+    indexed = Trace.indexed
 
-    def counting(trace: head_groups.Trace, orders: tuple[tuple[int, ...], ...]) -> head_groups.Trace:
+    def counting(trace: Trace, orders: tuple[tuple[int, ...], ...]) -> Trace:
         nonlocal made
         made += any(order not in trace.orders for order in orders) and trace.size > 50
         return indexed(trace, orders)
@@ -102,7 +102,7 @@ def test_a_group_is_looked_up_by_an_index_that_grows_with_the_relation(monkeypat
     steps(min(n + 1), y) :- steps(n, x), road(x, y).
     """
     with sempre.Database(program) as db:
-        monkeypatch.setattr(head_groups.Trace, "indexed", counting)
+        monkeypatch.setattr(Trace, "indexed", counting)
         db.materialise({"road": [(n, n + 1) for n in range(300)]})
         assert sorted(db["steps"]) == [(n, n) for n in range(301)]
     assert made <= 3

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from sempre import Database, Program
-from sempre.cli import main
+from sempre.analysis.model import CheckedProgram
+from sempre.cli import main, store_commands
 
 PROGRAM = """
 .decl edge(x: symbol, y: number)
@@ -177,3 +182,53 @@ def test_facts_of_unknown_origin_are_not_overwritten(folder: Path, capsys: pytes
     assert (code, "error[E660]: relation `edge` has facts that are not from its source" in shown) == (1, True)
     assert run(capsys, "refresh", "s", "-F", "facts", "--overwrite")[0] == 0
     assert run(capsys, "query", "s", "big(X)") == (0, "X\nb\n", "")
+
+
+def test_what_would_change_is_shown_as_facts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of a relation without columns that stays as it is, and records and branches as a program has them."""
+    (folder / "v.dl").write_text(
+        ".type C = Red {} | Mixed {s: symbol}\n.type P = [c: C, n: number]\n.decl e(c: C, p: P)\n.decl any()\n"
+        '.decl red()\nany() :- e(_, _).\nred() :- e($Red, _).\ne($Mixed("a"), nil).\n'
+    )
+    assert run(capsys, "init", "v", "v.dl")[0] == 0
+    (folder / "v.txt").write_text('+e($Red, [$Mixed("q\\""), 1]).\ncommit.\n')
+    code, out, _ = run(capsys, "whatif", "v", "v.txt")
+    assert (code, out.splitlines()[2:]) == (0, ['  +e($Red, [$Mixed("q\\""), 1])', "  +red()"])
+    (folder / "v.txt").write_text("commit.\n")
+    code, out, _ = run(capsys, "whatif", "v", "v.txt")
+    assert (code, out.splitlines()[2:]) == (0, [])
+
+
+def test_tables_with_versions_have_them_with_spark_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = Program(
+        """.decl edge(x: symbol, y: number)
+        .input edge(IO=delta, table="edge")
+        .decl other(x: symbol)
+        .input other"""
+    )
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(folder / "edge", pa.table({"x": ["a", "a", "b"], "y": [1, 1, 2]}), configuration=feed)
+    read: list[str] = []
+
+    class Pipeline:
+        """What a session would read."""
+
+        def read(self, checked: CheckedProgram, database: Database) -> tuple[dict[str, pa.Table], dict[str, Any]]:
+            read.extend(each.name for each in checked.relations.values() if each.inputs)
+            return {"other": pa.table({"x": ["o"]})}, {}
+
+        def session(self) -> None:
+            return None
+
+    (folder / "other.facts").write_text("o\n")
+    options: Any = SimpleNamespace(on="spark", facts=str(folder), quiet=True, progress=False)
+    pipeline: Any = Pipeline()
+    with Database(program, store=folder / "s") as database:
+        changes = store_commands._first_epoch(options, program.checked, pipeline, database, "")
+        assert changes.report.added == {"edge": 2, "other": 1}
+    assert read == ["other"]
+    write_deltalake(folder / "edge", pa.table({"x": ["c"], "y": [3]}), mode="append")
+    DeltaTable(folder / "edge").delete("x = 'b'")
+    code, out, _ = run(capsys, "refresh", "s", "-v")
+    assert code == 0
+    assert "edge: 1 rows came and 1 went\n" in out

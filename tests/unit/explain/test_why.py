@@ -13,6 +13,7 @@ import sempre
 from sempre.api.explanations import Proof, SnapshotFacts
 from sempre.cli import main
 from sempre.explain.checker import check_proof
+from sempre.explain.wording import value_text
 from tests.inside import engine_of
 
 REACH = """
@@ -188,10 +189,75 @@ def test_algebraic_values_are_told_as_a_program_has_them() -> None:
             '  FAILS    [$Leaf, 1] = [$Node(_, "b", _), 4]',
             '  holds    !part($Node($Leaf, "zz", $Leaf))',
         ]
-        assert db.explain('part($Node($Leaf, "a", $Leaf))').check() == []
+        assert explain(db, 'part($Node($Leaf, "a", $Leaf))').check() == []
         assert "part($Leaf)" in db.explanations("part")["_fact"].to_pylist()
 
 
 def test_the_rows_of_an_aggregate_stand_below_it() -> None:
     with sempre.Database(".decl p(x: number) p(1). p(4). .decl m(x: number) m(y) :- y = max x : { p(x) }.") as db:
         assert str(db.explain("m(4)")).split("\n")[-2:] == ["└─ 4 = max x : { p(x) }, of 2 rows", "   └─ p(4)"]
+
+
+BRANCHES = """
+.type Tree = Leaf {} | Node {left: Tree, label: symbol, weight: float, right: Tree}
+.type Pair = [name: symbol, tree: Tree]
+.decl tree(t: Tree, p: Pair)
+.decl part(t: Tree, p: Pair)
+part(t, p) :- tree(t, p).
+"""
+
+
+def test_values_of_algebraic_types_are_shown_as_a_program_has_them() -> None:
+    node = ("Node", ("Leaf",), 'a(b" ', 0.5, ("Leaf",))
+    fact = 'part($Node($Leaf, "a(b\\" ", 0.5, $Leaf), ["x", $Leaf])'
+    with sempre.Database(BRANCHES) as db:
+        db.apply(insert={"tree": [(node, ("x", ("Leaf",)))]})
+        proof = explain(db, fact)
+        assert proof.base == [fact.replace("part", "tree")]
+        assert [row["_fact"] for row in db.explanations("part").to_pylist()] == [fact]
+        assert db["part"].explain((node, ("x", ("Leaf",)))).base == proof.base
+        absent = db.explain('part($Leaf, ["x", nil])'.replace("nil", "$Leaf"), absent=True)
+        assert 'MISSING  tree($Leaf, ["x", $Leaf])' in str(absent)
+        caused = db.apply(delete={"tree": [(node, ("x", ("Leaf",)))]}).causes("part").to_pylist()
+        assert [row["_cause"] for row in caused] == [fact.replace("part", "tree")]
+        assert caused[0]["t"] == '$Node($Leaf, "a(b\\" ", 0.5, $Leaf)'
+        assert caused[0]["p"] == "[x, $Leaf]"
+
+
+def test_long_lists_are_shown() -> None:
+    value: Any = None
+    for number in range(5_000):
+        value = (number, value)
+    assert value_text(value).startswith("[4999, [4998, [")
+    assert value_text(value).endswith("[0, nil" + "]" * 5_000)
+
+
+def test_a_page_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with sempre.Database(REACH, store="store") as db:
+        db.apply(insert={"edge": EDGES})
+    assert main(["explain", "store", 'edge("a", "b")', "--html", "nowhere/a.html"]) == 1
+    assert capsys.readouterr().err == "error[E512]: cannot write `nowhere/a.html`: no such file or directory\n"
+
+
+def test_a_count_of_symbols_in_a_head_is_a_number() -> None:
+    with sempre.Database('.decl p(x: symbol) p("a"). p("b"). .decl n(x: number) n(count(x)) :- p(x).') as db:
+        assert str(db.explain("n(2)")).endswith('one of 2 instances\n└─ p("a")')
+        assert explain(db, "n(2)").check() == []
+        assert str(db.explain("n(7)", absent=True)).startswith("n(7) is absent: the count of its group is 2")
+
+
+def test_the_shell_tells_the_history_of_a_fact_of_active_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    from sempre.cli.shell_command import Shell
+
+    rules = ".decl todo(x: number) .decl done(x: number)\ntodo(1).\ndone(x), -todo(x) :- todo(x)."
+    with sempre.Database(rules, semantics="active") as db:
+        assert Shell(db).answer(".explain done(1)")
+        assert Shell(db).answer(".why-not todo(1)")
+    told = capsys.readouterr().out
+    rule = "  done(x), -todo(x) :- todo(x).\n"
+    assert told == (
+        f"done(1) holds\ncycle 1: added\n{rule}todo(1) does not hold\ncycle 0: in the input\ncycle 1: deleted\n{rule}"
+    )

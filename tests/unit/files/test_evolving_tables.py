@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sempre
+from sempre.api import refresh as refreshing
 
 PROGRAM = ".decl e(x: symbol, y: number)\n.input e({source})\n"
 ROWS = pa.table({"x": ["a", "b", "c"], "y": pa.array([1, 2, 3], pa.int64())})
@@ -78,6 +79,24 @@ def test_a_snapshot_that_has_expired_is_compared(tmp_path: Path) -> None:
     iceberg = Iceberg(tmp_path)
     steps = (iceberg.expire, lambda: iceberg.table.delete("x == 'a'"))
     assert refreshed(iceberg.program(), tmp_path, *steps) == [("b", 2), ("c", 3), ("d", 4)]
+
+
+def how(db: sempre.Database) -> str:
+    return refreshing.refresh(db, None, overwrite=False, maintain_only=False).read["e"]
+
+
+def test_why_all_rows_are_compared_is_said(tmp_path: Path) -> None:
+    iceberg = Iceberg(tmp_path)
+    with sempre.Database(iceberg.program(), store=tmp_path / "iceberg") as db:
+        db.refresh(tmp_path)
+        snapshot = iceberg.table.metadata.current_snapshot_id
+        iceberg.expire()
+        assert how(db) == f"all 4 rows compared: snapshot {snapshot} has expired"
+    deltalake.write_deltalake(tmp_path / "t", ROWS)
+    with sempre.Database(PROGRAM.format(source="IO=delta, table=t"), store=tmp_path / "delta") as db:
+        db.refresh(tmp_path)
+        deltalake.DeltaTable(tmp_path / "t").delete("x = 'a'")
+        assert how(db) == "all 2 rows compared: the table keeps no change feed, and most files are new"
 
 
 def test_a_column_that_is_dropped_and_added_again_is_another(tmp_path: Path) -> None:

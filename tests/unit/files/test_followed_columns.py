@@ -80,7 +80,7 @@ def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
         monkeypatch.setattr(SqliteReader, "rows", counted)
         assert how(db) == "2 rows came and 0 went; rows that are deleted there are not seen"
-        assert sum(counts) == 3, "those with the last value that was known, and the new ones"
+        assert sum(counts) == 4, "those with the last value that was known, and the new ones; the last of these twice"
         assert how(db) == "nothing new"
         write(tmp_path, "DELETE FROM price WHERE item = 'i7'")
         assert how(db) == "nothing new"
@@ -107,6 +107,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
         write(tmp_path, "INSERT INTO price VALUES ('a', 1, 1), ('a', 2, 2)")
         with pytest.raises(DataError, match=r"E667.*several rows with one key \(item\)"):
             db.refresh()
+        with pytest.raises(DataError, match=r"E667.*several rows with one key \(item\)"):
+            db.refresh(overwrite=True)
         write(tmp_path, "ALTER TABLE price DROP COLUMN at")
         with pytest.raises(DataError, match=r"E502.*no column `at` to follow"):
             db.refresh()

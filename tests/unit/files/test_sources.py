@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -200,7 +201,7 @@ def test_files_that_are_added_to_a_folder_are_read_alone(tmp_path: Path, monkeyp
         assert db.refresh() is None
         (tmp_path / "edge.parquet/x=a/0.parquet").unlink()
         found = refreshing.refresh(db, None, overwrite=False, maintain_only=False)
-        assert found.read == {"edge": "all 4 rows compared"}
+        assert found.read == {"edge": "all 4 rows compared: files are gone, or were written again"}
 
 
 def test_a_table_that_was_put_in_order_is_not_read(tmp_path: Path) -> None:
@@ -215,3 +216,31 @@ def test_a_table_that_was_put_in_order_is_not_read(tmp_path: Path) -> None:
         deltalake.DeltaTable(tmp_path / "t").optimize.compact()
         db.refresh()
         assert set(db["edge"]) == {("b", 50), ("c", 60)}
+
+
+def test_history_says_which_versions_an_epoch_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    deltalake.write_deltalake(tmp_path / "t", ROWS.drop(["more"]))
+    program = """
+        .decl edge(x: symbol, y: number)
+        .input edge(IO=delta, table=t)
+        .decl name(x: symbol)
+        .input name
+    """
+    (tmp_path / "name.facts").write_text("a\n")
+    (tmp_path / "p.dl").write_text(program)
+    store, report = str(tmp_path / "s"), tmp_path / "report.json"
+    assert main(["init", store, str(tmp_path / "p.dl"), "-F", str(tmp_path)]) == 0
+    deltalake.write_deltalake(tmp_path / "t", ROWS.drop(["more"]), mode="append")
+    assert main(["refresh", store, "--report", str(report)]) == 0
+    told = json.loads(report.read_text())["epochs"][0]["sources"]
+    content = told["name"]["versions"][0]
+    assert told["edge"] == {"versions": ["version 1"], "read": "3 rows came and 0 went"}
+    assert content.startswith("content ")
+    capsys.readouterr()
+    assert main(["history", store, "--sources"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(" ")]
+    assert lines == [f"  edge: version {at}" if row else f"  name: {content}" for at in (0, 1) for row in (1, 0)]
+    with sempre.Database.open(store) as db:
+        db.apply(insert={"name": [("b",)]})
+    assert main(["history", store, "--sources"]) == 0
+    assert f"  name: {content}, then changed by hand" in capsys.readouterr().out

@@ -7,10 +7,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sempre
 from sempre.analysis.model import Relation
 from sempre.diagnostics import DataError, ProgramError
 from sempre.files.read import read_inputs
@@ -119,3 +121,26 @@ def test_choices_that_do_not_fit(options: dict[str, str], text: str, tmp_path: P
     found_relation: Relation = relation("r", "n:number", input={"IO": "parquet", "nulls": "none"})
     with pytest.raises(ProgramError, match="`nulls=none` fits no column of relation `r`"):
         read_inputs(program(found_relation), tmp_path)
+
+
+@pytest.mark.parametrize("feed", [False, True])
+def test_a_table_that_is_followed_has_the_same_values(feed: bool, tmp_path: Path) -> None:
+    """The first rows, those that come, and those that go."""
+
+    def rows(*given: tuple[str | None, str]) -> pa.Table:
+        return pa.table({"x": pa.array([x for x, _ in given], pa.string()), "p": prices(*(p for _, p in given))})
+
+    settings = {"delta.enableChangeDataFeed": "true"} if feed else None
+    deltalake.write_deltalake(tmp_path / "t", rows((None, "1.5"), ("b", "2")), configuration=settings)
+    deltalake.write_deltalake(tmp_path / "t", rows(("c", "3")), mode="append")
+    text = '.decl r(x: symbol, p: number)\n.input r(IO=delta, table=t, nulls="x=none", decimals="p=2")\n'
+    with sempre.Database(text, store=tmp_path / "store") as db:
+        db.refresh(tmp_path)
+        assert set(db["r"]) == {("none", 150), ("b", 200), ("c", 300)}
+        deltalake.DeltaTable(tmp_path / "t").delete("x = 'c'")
+        deltalake.write_deltalake(tmp_path / "t", rows((None, "4.25")), mode="append")
+        db.refresh()
+        assert set(db["r"]) == {("none", 150), ("b", 200), ("none", 425)}
+        deltalake.write_deltalake(tmp_path / "t", rows(("d", "0.125")), mode="append")
+        with pytest.raises(DataError, match=r"E504.*column `p` of relation `r`: a decimal has more than 2 places"):
+            db.refresh()

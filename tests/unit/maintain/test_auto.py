@@ -246,6 +246,13 @@ def test_fronts_that_shrink_have_little_to_come_and_others_have_much() -> None:
         assert growing._rest() > 2
 
 
+def test_before_there_are_fronts_much_is_to_come() -> None:
+    with database() as db:
+        guard = auto._Guard(standing_work(engine_of(db), engine_of(db).snapshot), 1_000_000, 10.0, 0.0)
+        guard.turn(Phase.COMPARING)
+        assert guard._rest() == auto.BEFORE_FRONTS
+
+
 def test_what_goes_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deletion is half of the work, until what is left is derived again."""
     with database() as db:
@@ -259,10 +266,36 @@ def test_what_goes_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
         for front in (1_000, 100, 10):
             guard(1, front)
         assert guard._rest() < 0.1
+        guard(1, 100_000)
+        assert guard._rest() == auto.COMING_BACK
+
+
+def test_when_all_has_gone_the_search_for_what_comes_back_foretells_nothing() -> None:
+    with database() as db:
+        db._backend.limits = Limits(time_moment=0.0)
+        guard = auto._Guard(standing_work(engine_of(db), engine_of(db).snapshot), 1_000_000, 1.0, 0.0)
+        guard.turn(Phase.DELETING)
+        for front in (10_000, 1_000, 1):
+            guard(1, front)
+        assert guard._has_ended()
+        guard._told = 0.4
+        guard._whole._clock -= 0.6
+        guard._whole._processor -= 0.6
+        guard.look()
+        assert 0.6 < guard.expected < 0.9
 
 
 @pytest.mark.parametrize(
-    ("spent", "rest", "stops"), [(0.1, 9.0, False), (0.1, 25.0, True), (0.35, 1.0, True), (0.35, 0.1, False)]
+    ("spent", "rest", "stops"),
+    [
+        (0.1, 9.0, False),
+        (0.1, 35.0, True),
+        (0.3, 3.0, True),
+        (0.3, 2.5, False),
+        (0.7, 0.5, False),
+        (0.9, 0.6, False),
+        (1.3, 0.2, True),
+    ],
 )
 def test_an_update_is_given_up_as_soon_as_its_end_can_be_foretold(spent: float, rest: float, stops: bool) -> None:
     with database() as db:

@@ -274,3 +274,31 @@ def test_a_detector_is_not_deceived() -> None:
     detector.answered(0, second, sent=1)
     assert detector.is_settled(1)
     assert not detector.is_settled(2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algorithm": "x"}, "no algorithm is called `x`\nhint: They are auto, proofs, sets, psn, sn."),
+        ({"placement": 3}, "no placement is called `3`\nhint: They are auto, hash, links."),
+        ({"limit": "many"}, "`limit` is 'many'\nhint: Use a whole number of messages from 1, or leave it out."),
+        ({"limit": 0}, "`limit` is 0\nhint: Use a whole number of messages from 1, or leave it out."),
+        ({"workers": 1.5}, "`workers` is 1.5\nhint: Use a whole number from 1, or leave it out."),
+    ],
+)
+def test_options_that_there_are_not_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(sempre.StateError) as found:
+        sempre.Network(".decl e(@k: number)", **options)
+    assert str(found.value) == f"error[E600]: {message}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "address"), [("symbol", 7), ("number", "a"), ("number", True), ("float", "1"), ("symbol", object())]
+)
+def test_addresses_of_another_kind_are_refused(kind: str, address: Any) -> None:
+    with sempre.Network(f".decl e(@k: {kind})") as network:
+        with pytest.raises(sempre.DataError) as found:
+            network["e"].at(address)
+        what = f"{address!r} ({type(address).__name__})"
+        assert str(found.value) == f"error[E500]: relation `e`: column `k` is {kind}, and {what} is not"
+        assert network._coordinator is None  # nothing was started for that

@@ -20,6 +20,7 @@ from sempre.storage.object_disk import ObjectDisk, RenamingDisk, remote_disk
 from sempre.storage.store import Store
 from tests.inside import keeper_of
 from tests.s3_server import BUCKET, ENVIRONMENT, S3Server
+from tests.unit.storage import test_stores
 
 RULES = """
 .decl edge(x: symbol, y: symbol)
@@ -409,3 +410,23 @@ def test_the_commands(s3: str, tmp_path: Any, capsys: pytest.CaptureFixture[str]
     assert said("history", s3).split("\t")[2] == "vacuum"
     assert main(["init", s3, str(program)]) == 1
     assert "E611" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        test_stores.test_a_database_goes_on_where_the_store_is,
+        pytest.param(test_stores.test_past_epochs, marks=pytest.mark.slow),
+        test_stores.test_a_failed_epoch_is_not_stored,
+        pytest.param(test_stores.test_what_does_not_matter_may_change, marks=pytest.mark.slow),
+        test_stores.test_another_program_is_refused_and_says_what_changed,
+        pytest.param(test_stores.test_migration_keeps_explicit_facts, marks=pytest.mark.slow),
+        pytest.param(test_stores.test_migration_to_the_same_program_does_nothing, marks=pytest.mark.slow),
+        pytest.param(test_stores.test_whatif_keeps_nothing, marks=pytest.mark.slow),
+        pytest.param(test_stores.test_queries_of_relations_that_are_not_in_memory, marks=pytest.mark.slow),
+    ],
+    ids=lambda test: test.__name__.removeprefix("test_"),
+)
+def test_what_holds_of_a_folder_holds_of_a_bucket(test: Callable[[Any], None], s3: str) -> None:
+    test_stores.filled(s3)
+    test(s3)

@@ -29,10 +29,15 @@ reach(x, z) :- reach(x, y), edge(y, z).
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    with sempre.Database(PROGRAM, store=tmp_path / "store") as db:
+    filled(tmp_path / "store")
+    return tmp_path / "store"
+
+
+def filled(place: Path | str) -> None:
+    """A store of three epochs."""
+    with sempre.Database(PROGRAM, store=place) as db:
         db.apply(insert={"edge": [("b", "c")]})
         db.apply(insert={"edge": [("c", "d")]}, delete={"edge": [("a", "b")]})
-    return tmp_path / "store"
 
 
 def test_a_database_goes_on_where_the_store_is(store: Path) -> None:

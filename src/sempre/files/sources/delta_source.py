@@ -30,6 +30,7 @@ class DeltaSource:
     def __init__(self, endpoint: Endpoint, relation: Relation, types: Mapping[str, Type], folder: Path) -> None:
         self._location = table_location(endpoint, folder)
         self._columns = TableColumns(endpoint, relation, types, endpoint.table)
+        self.why = ""
         self._endpoint = endpoint
         self._opened: dict[int | None, Any] = {}
 
@@ -66,7 +67,8 @@ class DeltaSource:
 
     def changes(self, since: SourceVersion, until: SourceVersion) -> RowChanges | None:
         if since["table"] != until["table"] or since["version"] > until["version"]:
-            return None  # another table under the name, or one that was restored from a copy
+            self.why = "it is another table under the name, or a copy of an earlier one"
+            return None
         between = since["version"], until["version"]
         return self._tidied(*between) or self._fed(*between) or self._by_files(*between)
 
@@ -87,12 +89,14 @@ class DeltaSource:
         """What the change feed says; None where there is none, or not of all of these versions."""
         table = self._table(until)
         if table.metadata().configuration.get("delta.enableChangeDataFeed", "").lower() != "true":
+            self.why = "the table keeps no change feed"
             return None
         wanted = self._columns.wanted([field.name for field in table.schema().fields])
         try:
             feed = table.load_cdf(since + 1, until, columns=[*wanted, OPERATION])
             rows = plain(pa.table(feed))
         except Exception:  # noqa: BLE001  # the feed began later, or a vacuum took files of it away: files may do
+            self.why = f"the change feed cannot be read from version {since + 1} on"
             return None
         return self._sides(rows.select(wanted), rows.column(OPERATION))
 
@@ -111,12 +115,14 @@ class DeltaSource:
             )
             changed, whole = (sum(piece.count_rows() for piece in pieces) for pieces in (came + went, new.values()))
             if changed > whole:
+                self.why += ", and most files are new"
                 return None
             plus, minus = (
                 _of_dataset(_only(after, came), self._columns),
                 _of_dataset(_only(before, went), self._columns),
             )
         except Exception:  # noqa: BLE001  # the old version cannot be read any more: then all of the new one is
+            self.why += f", and the files of version {since} cannot be told or read"
             return None
         return RowChanges(self._columns.taken(plus), self._columns.taken(minus))
 

@@ -27,6 +27,7 @@ class FileSource:
     """What one directive names in a folder."""
 
     def __init__(self, endpoint: Endpoint, relation: Relation, types: Mapping[str, Type], folder: Path) -> None:
+        self.why = ""
         self._endpoint = endpoint
         self._relation = relation
         self._types = types

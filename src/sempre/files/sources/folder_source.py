@@ -29,6 +29,7 @@ class FolderSource:
     """A folder that one directive names."""
 
     def __init__(self, endpoint: Endpoint, relation: Relation, types: Mapping[str, Type], folder: Path) -> None:
+        self.why = ""
         self._endpoint = endpoint
         self._relation = relation
         self._types = types
@@ -66,6 +67,7 @@ class FolderSource:
     def changes(self, since: SourceVersion, until: SourceVersion) -> RowChanges | None:
         before, after = (_contents(each.get(PARTS) or {}) for each in (since, until))
         if not before or any(after.get(name) != digest for name, digest in before.items()):
+            self.why = "files are gone, or were written again"
             return None
         added = sorted(after.keys() - before.keys())
         try:

@@ -35,6 +35,7 @@ class IcebergSource:
     """A table of Apache Iceberg."""
 
     def __init__(self, endpoint: Endpoint, relation: Relation, types: Mapping[str, Type], folder: Path) -> None:
+        self.why = ""
         self._endpoint = endpoint
         self._folder = folder
         self._columns = TableColumns(endpoint, relation, types, endpoint.table)
@@ -62,16 +63,20 @@ class IcebergSource:
 
     def changes(self, since: SourceVersion, until: SourceVersion) -> RowChanges | None:
         if since["table"] != until["table"] or since.get("columns") != until["columns"]:
-            return None  # another table under the name, or other columns
+            self.why = "it is another table under the name, or has other columns"
+            return None
         if not self._has(since["snapshot"]):
+            self.why = f"snapshot {since['snapshot']} has expired"
             return None
         try:
             old, new = self._tasks(since["snapshot"]), self._tasks(until["snapshot"])
             came, went = [new[key] for key in new.keys() - old.keys()], [old[key] for key in old.keys() - new.keys()]
             if _rows_in(came) + _rows_in(went) > _rows_in(list(new.values())):
+                self.why = "most files are new"
                 return None
             return RowChanges(self._read(came), self._read(went))
         except Exception:  # noqa: BLE001  # the old snapshot is expired: then all of the new one is read
+            self.why = f"the files of snapshot {since['snapshot']} cannot be read"
             return None
 
     def _has(self, snapshot: int | None) -> bool:

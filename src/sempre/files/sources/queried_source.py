@@ -33,7 +33,7 @@ class TableReader(Protocol):
     def place(self) -> str: ...
 
     def rows(self, conditions: Sequence[Condition] = ()) -> pa.Table:
-        """The rows for which the followed column is as all conditions say, such as `(">", 7)`, as the relation's."""
+        """The rows, as the relation's, where the followed column is as all conditions say: `("=", 7)`, `(">=", 7)`."""
         ...
 
     def last(self) -> Any:
@@ -49,6 +49,7 @@ class QueriedSource:
     """A table that is read by questions."""
 
     def __init__(self, reader: TableReader, endpoint: Endpoint, relation: Relation) -> None:
+        self.why = ""
         self._reader = reader
         self._follow = endpoint.follow
         self._table = endpoint.table
@@ -73,29 +74,23 @@ class QueriedSource:
         return {"last": last, "rows": None if many else sorted(_digests(self._read)), "count": self._read.num_rows}
 
     def rows(self, version: SourceVersion) -> pa.Table:
+        """All rows, by one question, so that they are of one moment; some may be later than the version.
+
+        Those are read again with the next version, and change nothing then.
+        """
         assert self._read is not None, "the version is asked for first"
-        if not self._follow or version["last"] is None:
-            return self._read
-        return _joined([self._reader.rows([("<", version["last"])]), self._read])
+        return self._reader.rows() if self._follow else self._read
 
     def changes(self, since: SourceVersion, until: SourceVersion) -> RowChanges | None:
-        """The rows from the last value on; that some are gone cannot be seen."""
+        """The rows from the last value on, by one question; that some are gone cannot be seen."""
         if not self._follow or "last" not in since or self._read is None:
             return None
-        low, high = since["last"], until["last"]
-        if low is None:
-            return RowChanges(self.rows(until), self._read.slice(0, 0))
-        if high is None or since["rows"] is None:
+        low = since["last"]
+        if until["last"] is None or (low is not None and since["rows"] is None):
+            self.why = f"more than {MOST_LAST:,} rows had the last value of `{self._follow}`" if low is not None else ""
             return None
-        if low == high:
-            return RowChanges(_unseen(self._read, since["rows"]), self._read.slice(0, 0))
-        between = self._reader.rows([(">", low), ("<", high)])
-        late = _unseen(self._reader.rows([("=", low)]), since["rows"])
-        return RowChanges(_joined([late, between, self._read]), self._read.slice(0, 0))
-
-
-def _joined(tables: list[pa.Table]) -> pa.Table:
-    return pa.concat_tables([table.replace_schema_metadata() for table in tables])
+        found = self._reader.rows([] if low is None else [(">=", low)])
+        return RowChanges(_unseen(found, since["rows"] or []), found.slice(0, 0))
 
 
 def _unseen(table: pa.Table, seen: Sequence[str]) -> pa.Table:

@@ -27,7 +27,12 @@ class RowChanges:
 
 
 class FactSource(Protocol):
-    """The source of one `.input` directive."""
+    """The source of one `.input` directive.
+
+    `why` says, in a few words, why the last question for `changes` had no answer, where its user can do something.
+    """
+
+    why: str
 
     @property
     def place(self) -> str:

@@ -95,13 +95,14 @@ def _slices(rows: pa.Table) -> Iterator[pa.Table]:
 
 def _matching(rows: pa.Table) -> Any:
     """The condition that a row of a table is one of some rows."""
-    from pyiceberg.expressions import And, EqualTo, In, Or
+    from pyiceberg import expressions
 
+    make: Any = expressions  # whose classes take arguments that their types do not tell of
     names = rows.column_names
     if len(names) == 1:
-        return In(names[0], rows.column(0).to_pylist())
-    terms = [And(*(EqualTo(name, row[name]) for name in names)) for row in rows.to_pylist()]
-    return terms[0] if len(terms) == 1 else Or(*terms)
+        return make.In(names[0], rows.column(0).to_pylist())
+    terms = [make.And(*(make.EqualTo(name, row[name]) for name in names)) for row in rows.to_pylist()]
+    return terms[0] if len(terms) == 1 else make.Or(*terms)
 
 
 def _marks(publisher: str, epoch: int) -> dict[str, str]:

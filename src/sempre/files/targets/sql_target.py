@@ -65,7 +65,7 @@ class SqlTarget:
     def replace(self, rows: pa.Table, publisher: str, epoch: int) -> None:
         with self._connect() as connection:
             self._fit(connection, rows)
-            staged = connection.stage(_sided(rows.slice(0, 0), rows))
+            staged = self._staged(connection, rows.slice(0, 0), rows)
             connection.begin()
             connection.run(f"DELETE FROM {self._written}")
             self._insert(connection, staged, rows)
@@ -74,7 +74,7 @@ class SqlTarget:
     def append(self, rows: pa.Table, publisher: str, epoch: int) -> None:
         with self._connect() as connection:
             self._fit(connection, rows)
-            staged = connection.stage(_sided(rows.slice(0, 0), rows))
+            staged = self._staged(connection, rows.slice(0, 0), rows)
             connection.begin()
             self._insert(connection, staged, rows)
             self._mark(connection, publisher, epoch)
@@ -84,7 +84,7 @@ class SqlTarget:
         try:
             with self._connect() as connection:
                 self._fit(connection, added)
-                staged = connection.stage(_sided(removed, added))
+                staged = self._staged(connection, removed, added)
                 connection.begin()
                 if self._delete(connection, staged, removed) != removed.num_rows:
                     raise _OtherRows
@@ -111,7 +111,13 @@ class SqlTarget:
             hint = "Name another table, or drop that one: it is made anew with the columns of the output."
             raise DataError(Diagnostic("E512", message, hint=hint))
 
+    def _staged(self, connection: SqlConnection, removed: pa.Table, added: pa.Table) -> str:
+        """The staging table of what changed; none where nothing did."""
+        return connection.stage(_sided(removed, added)) if removed.num_rows or added.num_rows else ""
+
     def _insert(self, connection: SqlConnection, staged: str, rows: pa.Table) -> None:
+        if not rows.num_rows:
+            return
         names = ", ".join(map(connection.quoted, rows.column_names))
         side = connection.quoted(SIDE)
         connection.run(f"INSERT INTO {self._written} ({names}) SELECT {names} FROM {staged} WHERE {side} = {ADDED}")

@@ -568,7 +568,8 @@ def _local(slices: Slices) -> dict[tuple[str, Read], TraceView | Tally]:
 def _concatenated(found: Sequence[Bindings]) -> Bindings:
     if len(found) < 2:
         return found[0] if found else Bindings(0, {}, {})
-    columns = {name: np.concatenate([rows.columns[name] for rows in found]) for name in found[0].columns}
+    shared = [name for name in found[0].columns if all(name in rows.columns for rows in found)]
+    columns = {name: np.concatenate([rows.columns[name] for rows in found]) for name in shared}
     weights = [rows.weights for rows in found if rows.weights is not None]
     return Bindings(sum(rows.size for rows in found), columns, {}, np.concatenate(weights) if weights else None)
 
