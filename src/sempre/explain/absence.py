@@ -196,9 +196,15 @@ class AbsenceNarrator:
 def _unsettled(rule: NormalRule, literals: tuple[TriedLiteral, ...]) -> tuple[TriedLiteral, ...]:
     """The literals, where negations and aggregates that read what would have to change are open."""
     missing = {literal.relation for literal in literals if literal.state == MISSING}
-    touched = {HOLDS: missing | {name for literal in literals for name, _ in literal.blocking}, BLOCKED: missing}
+    removed = {name for literal in literals for name, _ in literal.blocking}
+    touched = {HOLDS: missing | removed, BLOCKED: missing}
     found = list(literals)
     for at, literal in enumerate(rule.body):
-        if isinstance(literal, Not | Fold) and relations_of((literal,)) & touched.get(found[at].state, set()):
+        if not isinstance(literal, Not | Fold):
+            continue
+        # What a negation inside of a negation denies may cease to hold with the blockers, and then others block.
+        inner = tuple(each for each in literal.body if isinstance(each, Not | Fold))
+        settled = found[at].state != BLOCKED or not relations_of(inner) & removed
+        if not settled or relations_of((literal,)) & touched.get(found[at].state, set()):
             found[at] = replace(found[at], state=OPEN)
     return tuple(found)

@@ -17,7 +17,7 @@ class TriedLiteral:
     """One literal of an instance that does not hold, with the values that the rest of the instance gives it.
 
     `state` is `holds`; `missing`: an atom that is absent; `blocked`: a negation with `blockers`, which are there;
-    `fails`: a test; `open`: what cannot be said before something missing is there. `near` are facts that differ from a
+    `fails`: a test; `open`: what cannot be said before something missing is there, or blockers are gone. `near` are facts that differ from a
     missing one in one column; `free` names the variable of each of its `values` that is not known, `blocking` are the
     blockers. `answer` says why a missing fact is absent, `proofs` why blockers are there. A `pattern` is what a record
     in another literal is taken apart into, which trees leave out.
@@ -34,6 +34,12 @@ class TriedLiteral:
     answer: int = -1
     proofs: tuple[int, ...] = ()
     pattern: bool = False
+
+    @property
+    def blocked_by(self) -> str:
+        """The blockers in words; without those of an `open` literal, other facts may block it."""
+        told = ", ".join(self.blockers)
+        return f"by {told}" if self.state != OPEN else f"blocked by {told}; without that, others may block it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,7 @@ def _literal_lines(document: AbsenceDocument, literal: TriedLiteral, indent: str
     if literal.near:
         yield f"{indent}         there is {', '.join(literal.near)}"
     if literal.blockers:
-        yield f"{indent}         by {', '.join(literal.blockers)}"
+        yield f"{indent}         {literal.blocked_by}"
     for at in literal.proofs:
         yield from (f"{indent}         {line}" for line in proof_tree(document.proofs[at]).splitlines())
     if literal.answer >= 0:

@@ -261,3 +261,14 @@ def test_the_shell_tells_the_history_of_a_fact_of_active_rules(capsys: pytest.Ca
     assert told == (
         f"done(1) holds\ncycle 1: added\n{rule}todo(1) does not hold\ncycle 0: in the input\ncycle 1: deleted\n{rule}"
     )
+
+
+def test_what_a_negation_inside_of_a_negation_denies_is_open() -> None:
+    """Without the least `e`, the next one is the least."""
+    rules = ".decl e(x: number) .decl p(x: number) .decl q(x: number)\nq(x) :- p(x), !( e(y), !( e(z), z < y ) )."
+    with sempre.Database(f"{rules}\ne(1). e(2). p(5).") as db:
+        assert str(db.explain("q(5)", absent=True)).split("\n")[2:] == [
+            "  holds    p(5)",
+            "  open     !(e(y), !(e(z), z < y))",
+            "           blocked by e(1); without that, others may block it",
+        ]
