@@ -17,10 +17,10 @@ class TriedLiteral:
     """One literal of an instance that does not hold, with the values that the rest of the instance gives it.
 
     `state` is `holds`; `missing`: an atom that is absent; `blocked`: a negation with `blockers`, which are there;
-    `fails`: a test; `open`: what cannot be said before something missing is there, or blockers are gone. `near` are facts that differ from a
-    missing one in one column; `free` names the variable of each of its `values` that is not known, `blocking` are the
-    blockers. `answer` says why a missing fact is absent, `proofs` why blockers are there. A `pattern` is what a record
-    in another literal is taken apart into, which trees leave out.
+    `fails`: a test; `open`: what cannot be said before something missing is there, or blockers are gone. `near` are
+    facts that differ from a missing one in one column; `free` names the variable of each of its `values` that is not
+    known, `blocking` are the blockers. `answer` says why a missing fact is absent, `proofs` why blockers are there. A
+    `pattern` is what a record in another literal is taken apart into, which trees leave out.
     """
 
     text: str

@@ -157,7 +157,11 @@
     leaf.append(make("span", "state", literal.state), make("span", "fact", literal.text));
     const all = [leaf];
     if (literal.near) all.push(make("div", "leaf quiet", "there is " + literal.near.join(", ")));
-    if (literal.blockers) all.push(make("div", "leaf quiet", literal.state === "open" ? `blocked by ${literal.blockers.join(", ")}; without that, others may block it` : `by ${literal.blockers.join(", ")}`));
+    if (literal.blockers) {
+      const told = literal.blockers.join(", ");
+      const open = `blocked by ${told}; without that, others may block it`;
+      all.push(make("div", "leaf quiet", literal.state === "open" ? open : "by " + told));
+    }
     for (const at of literal.proofs || []) all.push(drawn(doc.proofs[at], doc.proofs[at].root, fact));
     if (literal.answer > 0) all.push(answer(literal.answer));
     return all;
