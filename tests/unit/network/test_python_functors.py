@@ -61,6 +61,13 @@ def outcome(run: Any) -> Any:
 SKIPPED = ("ord", "range", "f_init", "f_concat", "f_member", "f_inPath", "f_size", "f_first", "f_last")
 
 
+def first_kinds(op: str) -> list[str]:
+    """What the first argument of a functor may be. The `+` of symbols is `cat` before anybody calls it."""
+    functor = FUNCTORS[op]
+    found = {kind.value for kind in (functor.same or functor.parameter(0))}
+    return sorted(found - {"symbol"} if op == "+" else found)
+
+
 def kinds_of(op: str, kind: str) -> list[str]:
     """The kinds of the arguments of a functor whose first one is of `kind`."""
     functor = FUNCTORS[op]
@@ -80,7 +87,7 @@ def by_kernel(op: str, kinds: list[str], result: str, args: tuple[Any, ...]) -> 
 @pytest.mark.parametrize("op", [name for name in FUNCTORS if name not in SKIPPED])
 def test_equals_the_kernel(op: str) -> None:
     functor = FUNCTORS[op]
-    for kind in sorted(kind.value for kind in (functor.same or functor.parameter(0))):
+    for kind in first_kinds(op):
         kinds = kinds_of(op, kind)
         result = kind if functor.result is None else functor.result.value
         mine = python_functors.function(op, kind)
@@ -101,9 +108,8 @@ def test_equals_the_kernel_near_the_edges(op: str) -> None:
     """Random values next to the edges: what a sample forgets."""
     rng = random.Random(op)
     functor = FUNCTORS[op]
-    kinds_taken = sorted(kind.value for kind in (functor.same or functor.parameter(0)))
     for _ in range(300):
-        kind = rng.choice(kinds_taken)
+        kind = rng.choice(first_kinds(op))
         kinds = kinds_of(op, kind)
         args = tuple(near(rng, each) for each in kinds)
         result = kind if functor.result is None else functor.result.value
