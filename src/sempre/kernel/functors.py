@@ -6,6 +6,7 @@ text that is no number) raises `Fault`; the caller knows which rule it was worki
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -198,6 +199,22 @@ def _float1(function: Callable[..., NDArray[np.float64]]) -> Callable[[Column], 
     return lambda a: float_codes(function(floats_of(a)))
 
 
+def float_power(base: float, exponent: float) -> float:
+    """`base ^ exponent`, as the C library has it."""
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
+    except ValueError:
+        return math.inf if base == 0 else math.nan
+
+
+def _float_power(a: Column, b: Column) -> Column:
+    """Value by value: the last bit of NumPy's powers depends on the processor, and on whether all have one exponent."""
+    pairs = zip(floats_of(a).tolist(), floats_of(b).tolist(), strict=True)
+    return float_codes(np.fromiter((float_power(*pair) for pair in pairs), np.float64, a.size))
+
+
 # ----------------------------------------------------------------------------------------------------- bits
 
 
@@ -252,7 +269,7 @@ NUMERIC: dict[tuple[str, str], Callable[..., Column]] = {
     ("float", "*"): _float2(np.multiply),
     ("float", "/"): _float2(np.divide, "/"),
     ("float", "%"): _float2(np.fmod, "%"),
-    ("float", "^"): _float2(np.power),
+    ("float", "^"): _float_power,
     ("float", "neg"): _float1(np.negative),
     ("float", "min"): _float2(np.fmin),  # NaN is the greatest float, as in `reduce`
     ("float", "max"): _float2(np.maximum),

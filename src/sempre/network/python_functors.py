@@ -16,6 +16,7 @@ from sempre.kernel.functors import (
     UINT64_MAX,
     Fault,
     bounded_power,
+    float_power,
     format_float,
     full_matches,
     parse_float,
@@ -162,22 +163,13 @@ def _float(operation: Callable[..., float]) -> Callable[..., float]:
     return apply
 
 
-def _float_power(a: float, b: float) -> float:
-    if a == 0 and b < 0:
-        return math.inf
-    try:
-        return math.pow(a, b)
-    except OverflowError:
-        return -math.inf if a < 0 and b % 2 == 1 else math.inf
-
-
 _FLOAT: dict[str, Operation] = {
     "+": _float(lambda a, b: a + b),
     "-": _float(lambda a, b: a - b),
     "*": _float(lambda a, b: a * b),
     "/": _float_divide("/", lambda a, b: a / b),
     "%": _float_divide("%", math.fmod),
-    "^": _float(_float_power),
+    "^": _float(float_power),
     "neg": _float(lambda a: -a),
 }
 

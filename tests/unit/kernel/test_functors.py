@@ -319,3 +319,13 @@ def test_thousands_of_digits_are_read() -> None:
     assert functors.parse_integer("-" + "0" * 6000 + "12", -20, 20) == -12
     with pytest.raises(Fault, match="does not fit"):
         functors.parse_integer("9" * 6000, -20, 20)
+
+
+def test_a_power_does_not_depend_on_how_it_is_asked_for() -> None:
+    """One row or all, an exponent that is a constant for all rows or one for each: the same to the last bit."""
+    base = np.random.default_rng(5).uniform(0, 3, 999)
+    a, two = float_codes(base), float_codes(np.full(base.size, 2.0))
+    whole = functors.call(Values(), "^", "float", [a, two], a.size).tolist()
+    assert whole == float_codes(np.array([math.pow(value, 2.0) for value in base])).tolist()
+    assert functors.call(Values(), "^", "float", [a, np.broadcast_to(two[:1], a.size)], a.size).tolist() == whole
+    assert functors.call(Values(), "^", "float", [a[:1], two[:1]], 1).tolist() == whole[:1]
