@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 from sempre.analysis.model import Kind, Relation, Stratum
+from sempre.analysis.rule_forms import normal_rule
 from sempre.engine import Engine
 from sempre.modules import find
 from sempre.rewrites import passes, successors
@@ -34,7 +35,7 @@ def rules_without_multiplicity() -> Patches:
 
     def digest(engine: Engine, stratum: Stratum) -> str:
         once = [
-            tuple({digests.normal_rule(rule): rule for rule in rules}.values())
+            tuple({normal_rule(rule): rule for rule in rules}.values())
             for rules in (stratum.nonrecursive, stratum.recursive)
         ]
         kinds = sorted(str(module) for module in engine.modules.get(stratum.index, ()))

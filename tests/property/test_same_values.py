@@ -170,7 +170,8 @@ def can_be_added(name: str, kind: str, group: list[Any]) -> bool:
     low, high = values.RANGES.get(kind, (0, 0))
     if name != "sum" or kind == "float":
         return True
-    return low <= sum(value for value in set(group) if value < 0) and sum(value for value in group if value > 0) <= high
+    least, most = sum(value for value in group if value < 0), sum(value for value in group if value > 0)
+    return bool(low <= least and most <= high)
 
 
 STRUCTURES = """

@@ -13,6 +13,7 @@ from sempre.rewrites.demand import with_demand
 from sempre.rewrites.equivalences import close_equivalences
 from sempre.rewrites.fields import with_fields
 from sempre.rewrites.guarding import with_guards
+from sempre.rewrites.lasting_names import with_lasting_names
 from sempre.rewrites.ranges import with_ranges
 from sempre.rewrites.successors import with_neighbors
 
@@ -23,6 +24,7 @@ REWRITES: tuple[Rewrite, ...] = (
     with_guards,
     with_ranges,
     with_fields,
+    with_lasting_names,
     close_equivalences,
     with_neighbors,
 )

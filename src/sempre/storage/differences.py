@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sempre.analysis.model import CheckedProgram, Const, Fact, Relation
+from sempre.analysis.rule_forms import Normal, normal_rule
 from sempre.data import dataclass
-from sempre.storage.digests import Normal, columns_of, normal_fact, normal_relation, normal_rule, program_parts
+from sempre.storage.digests import columns_of, normal_fact, normal_relation, program_parts
 
 
 @dataclass(frozen=True, slots=True)

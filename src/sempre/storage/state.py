@@ -13,7 +13,7 @@ from sempre.active.active_engine import TIMELINE, ActiveEngine
 from sempre.active.timeline import Timeline
 from sempre.backends.local import LocalBackend
 from sempre.data import dataclass
-from sempre.diagnostics import InternalError
+from sempre.diagnostics import Diagnostic, InternalError, StateError
 from sempre.engine import Engine, EpochResult, Snapshot
 from sempre.kernel.layout import Column, Field, fields_covering, packing
 from sempre.kernel.select import Selection
@@ -257,6 +257,10 @@ class OwnSets:
         self._unmarked = manifest.digest is None
         self._deferred = frozenset(manifest.deferred)
         self._kept = frozenset(kept_relations(engine))
+        # A version of sempre that rewrites the program in another way has no facts of what only this one adds.
+        added = (name for name in self._kept if "#" in name and not is_neighbors(name))
+        self._unknown = frozenset(name for name in added if name not in manifest.fields)
+        _check_evaluable(engine, self._unknown)
         self._derived = derived_relations(engine)
         self._memories = {k for k, meta in manifest.memories.items() if meta.get("digest", "") == digests.get(k)}
         self._remembered = {
@@ -265,7 +269,7 @@ class OwnSets:
 
     def has_facts(self, name: str) -> bool:
         """Whether the facts of a relation are in the store."""
-        return name in self._kept and name not in self._deferred
+        return name in self._kept and name not in self._deferred and name not in self._unknown
 
     def explicit(self, name: str) -> str:
         """The set with the explicit facts of a relation that rules derive into."""
@@ -278,7 +282,7 @@ class OwnSets:
     def stray(self, names: Iterable[str]) -> frozenset[str]:
         """The sets that have to be written anew: some of those that are there, and those that are missing."""
         wrong = {name for name in names if not name.startswith(LISTS) and not self._is_own(name)}
-        wrong |= {f"facts/{name}" for name in self._deferred & self._kept}
+        wrong |= {f"facts/{name}" for name in (self._deferred | self._unknown) & self._kept}
         if self._unmarked:
             wrong |= {f"explicit/{name}" for name in self._deferred}
         return frozenset(wrong)
@@ -290,6 +294,14 @@ class OwnSets:
         if kind == "explicit":
             return name in self._derived
         return kind == COPIES or name in self._remembered
+
+
+def _check_evaluable(engine: KeptEngine, unknown: frozenset[str]) -> None:
+    """Relations that the store does not have are evaluated one by one, from those that their rules read."""
+    for stratum in engine.program.strata:
+        if not unknown.isdisjoint(stratum.relations) and (stratum.recursive or len(stratum.relations) > 1):
+            message = "the store was written by a version of sempre that evaluates this program in another way"
+            raise StateError(Diagnostic("E604", message, hint="Make a new store of the facts: `sempre init`."))
 
 
 def _memory_of(outcomes: Mapping[str, Outcome], name: str) -> Any:

@@ -15,7 +15,9 @@ from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram
 from sempre.lang.parser import parse
 from sempre.rewrites.checked_text import program_text
+from sempre.rewrites.fields import with_fields
 from sempre.rewrites.passes import REWRITES
+from sempre.rewrites.ranges import with_ranges
 
 FOLDER = Path(__file__).parent / "fixtures"
 TITLE, BECOMES = "// case: ", "// becomes\n"
@@ -40,6 +42,10 @@ def normal_form(program: CheckedProgram) -> CheckedProgram:
 PASSES: Mapping[str, Callable[[CheckedProgram], CheckedProgram]] = {
     each.__name__: each for each in (normal_form, *REWRITES)
 }
+# Passes that work on what others have made.
+AFTER: Mapping[str, tuple[Callable[[CheckedProgram], CheckedProgram], ...]] = {
+    "with_lasting_names": (with_ranges, with_fields)
+}
 
 
 def cases(path: Path) -> list[Case]:
@@ -55,6 +61,8 @@ def cases(path: Path) -> list[Case]:
 def rewritten(case: Case) -> str:
     """What the pass makes of the program of a case."""
     checked = check(parse(case.before), {"<program>": case.before})
+    for pass_ in AFTER.get(case.file, ()):
+        checked = pass_(checked)
     return program_text(PASSES[case.file](checked)).strip()
 
 

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 import sempre
+from sempre.analysis.rule_forms import normal_rule
 from sempre.api.stores import check_files, vacuum
+from sempre.rewrites import passes
+from sempre.rewrites.fields import with_fields
 from sempre.storage.differences import differences
-from sempre.storage.digests import normal_rule, observes_codes, program_digest
+from sempre.storage.digests import observes_codes, program_digest
 from sempre.storage.manifest import Manifest
 from sempre.storage.pieces import PieceReader
 from sempre.storage.store import Store
@@ -120,6 +123,43 @@ def test_rules_in_another_order(tmp_path: Path) -> None:
     with sempre.Database(declared + "".join(reversed(rules)), store=tmp_path / "store") as db:
         db.apply(insert={"a": [(5,)], "b": [(15,)]}, delete={"a": [(2,)]})
         assert (sorted(db["na"]), sorted(db["nb"])) == ([(1, 3), (3, 5)], [(10, 15), (15, 20)])
+
+
+def test_ranges_and_records_in_another_order(tmp_path: Path) -> None:
+    """Relations that rewrites add are found again by what their rules say, and not by where these stand."""
+    declared = ".type L = [h: number, r: L]\n.decl e(x: number, y: number)\n.decl l(x: L)\n.decl n(x: L, n: number)\n"
+    declared += "".join(f".decl {name}(x: number, z: number)\n" for name in "pqr")
+    rules = [
+        "p(x, z) :- e(x, y), z = range(0, y).\n",
+        "q(x, z) :- e(x, y), z = range(y, x).\n",
+        "r(x, z) :- q(x, y), z = range(0, y, 2).\n",
+        "n(x, k + 1) :- l(x), x = [_, r], n(r, k).\n",
+        "n(x, k + 2) :- l(x), x = [h, r], n(r, k), k > h.\n",
+        "n(nil, 0).\n",
+    ]
+    with sempre.Database(declared + "".join(rules), store=tmp_path / "store") as db:
+        db.apply(insert={"e": [(5, 2), (3, 4)], "l": [((1, None),), ((2, (1, None)),)]})
+        before = {name: set(db[name]) for name in "npqr"}
+    with sempre.Database(declared + "".join(reversed(rules)), store=tmp_path / "store") as db:
+        assert {name: set(db[name]) for name in "npqr"} == before
+        db.apply(insert={"e": [(7, 4)], "l": [((3, (2, (1, None))),)]}, delete={"e": [(3, 4)]})
+        assert db.verify().ok
+
+
+def test_a_store_of_a_version_that_rewrote_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it does not have is evaluated when it is read, and written with the next epoch."""
+    program = ".type L = [h: number, r: L]\n.decl l(x: L)\n.decl n(x: L, n: number)\nn(nil, 0).\n"
+    program += "n(x, k + 1) :- l(x), x = [_, r], n(r, k).\n"
+    one, two, three = (1, None), (2, (1, None)), (3, (2, (1, None)))
+    with monkeypatch.context() as patch:
+        patch.setattr(passes, "REWRITES", tuple(each for each in passes.REWRITES if each is not with_fields))
+        with sempre.Database(program, store=tmp_path / "store") as db:
+            db.apply(insert={"l": [(one,), (two,)]})
+    for _ in range(2):
+        with sempre.Database(program, store=tmp_path / "store") as db:
+            db.apply(insert={"l": [(three,)]})
+            assert sorted(number for _, number in db["n"]) == [0, 1, 2, 3]
+            assert db.verify().ok
 
 
 @pytest.mark.parametrize("strategy", ["auto", "dredc", "elastic", "ranked"])
