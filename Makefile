@@ -56,7 +56,7 @@ test-connect: setup
 test-quick: setup  ## a minute of tests, for every save
 	$(BIN)/python -m pytest -q -x -m "not slow and not spark" tests/scripts tests/errors tests/unit/lang tests/unit/analysis tests/unit/kernel
 
-# Both lanes take about 45 minutes; SEMPRE_BUDGET=0.02 tries everything that searches by time in two.
+# Both lanes take about 45 minutes; SEMPRE_BUDGET=0.02 shortens what searches by time.
 test-slow: setup  ## the slow tests alone, in an hour
 	@$(MAKE) --no-print-directory -j 2 -O slow-random slow-others
 
