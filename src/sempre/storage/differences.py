@@ -5,7 +5,7 @@ from __future__ import annotations
 from sempre.analysis.model import CheckedProgram, Const, Fact, Relation
 from sempre.analysis.rule_forms import Normal, normal_rule
 from sempre.data import dataclass
-from sempre.storage.digests import columns_of, normal_fact, normal_relation, program_parts
+from sempre.storage.digests import columns_of, counter_order, normal_fact, normal_relation, program_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def stored_alike(old: CheckedProgram, new: CheckedProgram, name: str) -> bool:
 def _texts(program: CheckedProgram) -> dict[Normal, str]:
     """The parts of a program as its author knows them."""
     found = {normal_relation(program, each): _relation_text(program, each) for each in program.relations.values()}
-    found |= {normal_rule(rule): rule.text for rule in program.rules}
+    found |= {normal_rule(rule): rule.text for rule in program.rules} | counter_order(program)
     return found | {normal_fact(fact): fact.text or _fact_text(fact) for fact in program.facts}
 
 

@@ -3,7 +3,8 @@
 Variables have no names; literals, rules, facts and declarations have no order. Names of files, outputs, comments and
 places in the text are not there. So nothing depends on how a program is written.
 
-- `program_digest`: the facts of every relation are a function of the explicit facts and of what this covers. A rule
+- `program_digest`: the facts of every relation are a function of the explicit facts and of what this covers. Rules with
+  counters have an order, which the numbers depend on. A rule
   that is there twice derives nothing more, so it counts once, unless what it derives is added up in a head or its rules
   are active.
 - `memory_digest`: what a strategy remembers of a stratum is a function of the facts and of what this covers. Counters
@@ -27,6 +28,7 @@ from sempre.analysis.model import (
     Fact,
     Fold,
     Literal,
+    NormalRule,
     Not,
     Relation,
     Stratum,
@@ -34,6 +36,7 @@ from sempre.analysis.model import (
 )  # fmt: skip
 from sempre.analysis.rule_forms import Normal, normal_rule, shape_of
 from sempre.engine import Engine
+from sempre.rewrites.guarding import AUTOINC
 from sempre.storage.disk import checksum
 
 # Qualifiers that no fact depends on.
@@ -80,7 +83,17 @@ def program_parts(program: CheckedProgram) -> dict[str, Counter[Normal]]:
         "relation": Counter(normal_relation(program, relation) for relation in relations.values()),
         "rule": Counter({rule: count if rule in summing or is_active else 1 for rule, count in rules.items()}),
         "fact": Counter({normal_fact(fact): 1 for fact in program.facts}),
-        "semantics": Counter([program.semantics]),
+        "semantics": Counter([program.semantics, *counter_order(program)]),
+    }
+
+
+def counter_order(program: CheckedProgram) -> dict[Normal, str]:
+    """Which rule has which counter, with the words for it: `autoinc()` gives numbers by the order of such rules."""
+    counting = [rule for rule in program.rules if any(call.op == AUTOINC for call in _calls_of(rule))]
+    if len(counting) < 2:
+        return {}
+    return {
+        repr((AUTOINC, at, normal_rule(rule))): f"counter {at} in {rule.text}" for at, rule in enumerate(counting, 1)
     }
 
 
@@ -140,6 +153,11 @@ def _digest(parts: Mapping[str, Any]) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- codes
+
+
+def _calls_of(rule: NormalRule) -> Iterator[Call]:
+    for expr in (*rule.args, *_expressions_of(rule.body)):
+        yield from _calls(expr)
 
 
 def _expressions(program: CheckedProgram) -> Iterable[Expr]:

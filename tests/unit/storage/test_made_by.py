@@ -146,6 +146,23 @@ def test_ranges_and_records_in_another_order(tmp_path: Path) -> None:
         assert db.verify().ok
 
 
+def test_counters_in_another_order_are_another_program(tmp_path: Path) -> None:
+    """Numbers of `autoinc()` go by the order of the rules that take them."""
+    declared = "".join(f".decl {name}(x: number)\n.decl {name}n(n: number, x: number)\n" for name in "ef")
+    rules = ["en(autoinc(), x) :- e(x).\n", "fn(autoinc(), x) :- f(x), x > 1.\n", "f(x) :- e(x).\n"]
+    with sempre.Database(declared + "".join(rules), store=tmp_path / "store") as db:
+        db.apply(insert={"e": [(1,), (2,), (3,)]})
+        before = {name: set(db[name]) for name in ("en", "fn")}
+    with sempre.Database(declared + "".join([rules[2], *rules[:2]]), store=tmp_path / "store") as db:
+        db.apply(insert={"e": [(4,)]})
+        assert all(before[name] < set(db[name]) for name in before)
+    other = declared + "".join(reversed(rules))
+    with pytest.raises(sempre.StateError, match=r"E604(.|\n)*added: counter 1 in fn"):
+        sempre.Database(other, store=tmp_path / "store")
+    with sempre.Database(other, store=tmp_path / "store", migrate=True) as db:
+        assert sorted(x for _, x in db["fn"]) == [2, 3, 4]
+
+
 def test_a_store_of_a_version_that_rewrote_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it does not have is evaluated when it is read, and written with the next epoch."""
     program = ".type L = [h: number, r: L]\n.decl l(x: L)\n.decl n(x: L, n: number)\nn(nil, 0).\n"
