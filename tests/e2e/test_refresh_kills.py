@@ -16,6 +16,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 import sempre
+from tests.budget import scaled
 from tests.e2e.refreshing import DELTA, catalog_of, iceberg, refresh
 
 # What pyiceberg says of tables without rows that are overwritten.
@@ -132,4 +133,5 @@ def test_kills_lose_and_double_nothing(kind: type[Delta | Iceberg], tmp_path: Pa
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kind", [Delta, Iceberg])
 def test_two_hundred_kills(kind: type[Delta | Iceberg], seed: int, tmp_path: Path) -> None:
-    assert run(tmp_path, kind, random.Random(seed + 10), kills=40, most_steps=20) >= 25
+    kills = scaled(40)
+    assert run(tmp_path, kind, random.Random(seed + 10), kills, most_steps=20) >= kills * 5 // 8 or kills < 8
