@@ -208,5 +208,5 @@ def test_relations_that_do_not_keep_all_rows_have_no_iterations() -> None:
         ".decl e(x: number, y: number) .decl d(x: number, n: number) d(0, 0). e(0, 0). "
         "d(y, n + 1) :- d(x, n), e(x, y). d(x, a) <= d(x, b) :- b < a."
     )
-    assert evaluate(program)["d"] == {(0, 0)}
+    assert evaluate(program, {})["d"] == {(0, 0)}
     assert "d" not in iterations(program, explicit_facts(program))
