@@ -73,6 +73,12 @@ class CompiledLoops:
         mine = (_to(keys), _to(counts), int(counts.size > 0), keys.size)
         return self._functions["unknown"](*mine, _at(other), other.size)
 
+    def lodged(self, keys: Ints, sums: Ints, other: Ints, numbers: Ints) -> None:
+        """Add the numbers of sorted distinct keys to the sums of those of them that occur."""
+        keys, other, numbers = _ints(keys), _ints(other), _ints(numbers)
+        sides = (_at(keys), keys.size, _to(sums), _at(other), other.size)
+        self._functions["lodged"](*sides, _at(numbers))
+
     def directory(self, keys: Ints, shift: int, buckets: int) -> NDArray[np.uint32]:
         """Where each stretch of keys with equal `key >> shift` begins."""
         keys, starts = _ints(keys), np.empty(buckets + 1, np.uint32)
