@@ -10,6 +10,7 @@ from sempre.active.active_engine import ActiveEngine
 from sempre.active.timeline import Given
 from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram
+from sempre.api.refusals import check_place
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.engine import Engine
 from sempre.lang.parser import parse
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 
 def as_store(place: Any, limits: Limits = DEFAULTS) -> Store:
     """The store at a place, or the one that was given."""
-    return place if isinstance(place, Store) else Store(place, limits=limits)
+    if isinstance(place, Store):
+        return place
+    check_place(place, "a store")
+    return Store(place, limits=limits)
 
 
 def stored_text(place: Any, epoch: int | None = None) -> tuple[str, str]:
