@@ -22,6 +22,7 @@ from sempre.files.encode import Rows, row_count, write_json, write_parquet, writ
 from sempre.files.locations import path_inside, reachable
 from sempre.unsplit import unsplit
 
+STREAMS = {"/dev/stdout": 1, "/dev/fd/1": 1, "/dev/stderr": 2, "/dev/fd/2": 2}
 RULE = b"===============\n"
 
 
@@ -139,7 +140,8 @@ class Staging:
     def write(self, path: Path, relation: Relation, rows: Rows, endpoint: Endpoint, types: Mapping[str, Type]) -> None:
         """Write one file under its temporary name."""
         try:
-            target = path.resolve()
+            # What a pipe's name leads to is no path.
+            target = path if is_device(path) else path.resolve()
             target.parent.mkdir(parents=True, exist_ok=True)
             broken = self._write_file(target, relation, rows, endpoint, types)
         except OSError as error:
@@ -160,9 +162,8 @@ class Staging:
             write_sqlite(target, temporary, rows, relation, endpoint)
             return 0
         with ExitStack() as stack:
-            if target.exists() and not target.is_file():
-                # A device or a pipe is written to, never replaced.
-                sink: BinaryIO = stack.enter_context(target.open("wb"))
+            if is_device(target):
+                sink: BinaryIO = stack.enter_context(open_device(target))
             else:
                 temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
                 self.pending[target] = temporary
@@ -185,6 +186,21 @@ class Staging:
             except OSError as error:
                 raise _cannot_write(target, error) from None
             del self.pending[target]
+
+
+def is_device(path: Path) -> bool:
+    """Whether a path is one of a device or a pipe, which is written to and never replaced."""
+    return str(path) in STREAMS or (path.exists() and not path.is_file())
+
+
+def open_device(path: Path) -> BinaryIO:
+    """A device or a pipe. The streams of this process go on where they are, also where they are files."""
+    stream = STREAMS.get(str(path))
+    if stream is None:
+        return path.open("wb")
+    for each in (sys.stdout, sys.stderr):
+        each.flush()
+    return os.fdopen(os.dup(stream), "wb")
 
 
 def _encode(rows: Rows, sink: BinaryIO, relation: Relation, endpoint: Endpoint, types: Mapping[str, Type]) -> int:
