@@ -20,6 +20,7 @@ from sempre.maintain.decide import (
     AUTO,
     ELASTIC,
     GUARDED,
+    RANKED,
     Choices,
     Decision,
     History,
@@ -31,6 +32,7 @@ from sempre.maintain.decide import (
 from sempre.maintain.guarded import Guarded
 from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
+from sempre.maintain.ranked_or_counted import RankedOrCounted
 from sempre.maintain.recompute import materialize
 from sempre.maintain.registry import STRATEGIES
 from sempre.maintain.sequence import Sequence
@@ -534,6 +536,8 @@ class Engine:
         name = strategy_for(stratum, self._options(stratum), place)
         if name == GUARDED:
             return Guarded()
+        if name == RANKED and self.strategy == AUTO:
+            return RankedOrCounted()
         return ByIteration(True, self.switch) if name == ELASTIC and self.switch is not None else STRATEGIES[name]
 
     def _order(self, stratum: Stratum) -> Neighbors | None:

@@ -131,6 +131,8 @@ class Limits:
     round_rows: int = 1 << 17
     # A relation that is not recursive is copied to all workers if it has no more rows than this.
     everywhere_rows: int = 1 << 17
+    # One worker walks alone where a walk reads no more rows than this, which it gets for it.
+    gathered_rows: int = 1 << 20
     # The rows of a value are split over all workers if there are so many, and more than half of a worker's even share.
     split_rows: int = 1 << 16
 
