@@ -21,7 +21,7 @@ from sempre.kernel.trace import MERGE_RATIO, SMALL_RUN, RowSet, Trace, within
 
 # The greatest number that four bytes hold.
 MOST_NARROW = (1 << 31) - 1
-# RoundParts are put together once this many keys for each of theirs were looked up in them. Lookups by address are not
+# Parts are put together once this many keys for each of theirs were looked up in them. Lookups by address are not
 # counted one by one: each time they begin counts for so many.
 LOOKUPS_PER_KEY = 1 / 16
 PROBES_BY_ADDRESS = 1 << 12
