@@ -47,10 +47,14 @@ loops: setup
 
 test-spark: setup test-classic test-connect  ## the tests on Spark: a process with a classic session, one with Connect
 
-test-classic: setup
+# Where there is none, tests on Spark take longer.
+$(BUILD)/spark.jsa: $(STAMP)
+	@$(BIN)/python -m tests.spark.class_archive $@
+
+test-classic: setup $(BUILD)/spark.jsa
 	SEMPRE_TEST_SPARK=classic $(BIN)/python -m pytest -q -m "not slow" tests/spark
 
-test-connect: setup
+test-connect: setup $(BUILD)/spark.jsa
 	SEMPRE_TEST_SPARK=connect $(BIN)/python -m pytest -q -m "not slow" tests/spark
 
 test-quick: setup  ## a minute of tests, for every save
