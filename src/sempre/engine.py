@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.data import dataclass
+from sempre.kernel.spare import give_back
 from sempre.maintain.auto import ChosenStrategy
 from sempre.maintain.decide import (
     AUTO,
@@ -369,6 +370,8 @@ class Engine:
         after = Snapshot(before.epoch + 1, False, epoch.new, explicit, memories, batches)
         why = "; ".join(epoch.notes)
         why = (f"first materialization; {why}" if why else "first materialization") if before.blank else why
+        if before.blank and sum(map(len, epoch.new.values())) >= self.backend.limits.give_back_rows:
+            give_back()
         used = {report.placement for report in reports}
         result = EpochResult(
             epoch.changes,

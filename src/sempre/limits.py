@@ -123,6 +123,8 @@ class Limits:
     parallel_rows: int = 1 << 15
     # A join that would give more rows than these is cut into pieces.
     piece_rows: int = 1 << 17
+    # After a first run with so many facts, memory that it does not need any more goes back to the system.
+    give_back_rows: int = 1 << 20
     # So many rows that joins have found are merged before the next join, if most of them became alike.
     merging_rows: int = 1 << 13
 
