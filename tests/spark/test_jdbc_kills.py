@@ -90,13 +90,14 @@ def test_kills_lose_and_double_nothing(server: tuple[Service, Path], driver_jar:
     values = ", ".join(map(str, edges))
     tables.run(f"CREATE TABLE edge (x TEXT, y TEXT); INSERT INTO edge VALUES {values}")
     (tmp_path / "out").mkdir()
-    sempre.Database(PROGRAM.format(options=service.options), store=tmp_path / "store").close()
+    with sempre.Database(PROGRAM.format(options=service.options), store=tmp_path / "store") as db:
+        db.apply()
     died: Counter[str] = Counter()
-    last, ended = 0, 0
-    while ended < 2 and died.total() < scaled(120):
+    last, ended = 0, False
+    while not ended and died.total() < scaled(120):
         killed, lines = refreshed(tmp_path, driver_jar, last)
         died.update(line.removeprefix("died ") for line in lines if line.startswith("died "))
-        last, ended = (last + 1, ended) if killed else (0, ended + 1)
+        last, ended = (last + 1, ended) if killed else (last, True)
         if not killed:
             tables.check(tmp_path, edges)
         elif rng.random() < 0.2:

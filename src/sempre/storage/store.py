@@ -334,7 +334,7 @@ class Store:
             current = epochs[-1] if epochs else -1
             # Where others may write at the same time, what looks left behind may be what they are writing.
             for path in () if self.disk.is_shared else self._leftovers(current):
-                logger.info("removing %s, which a writer left behind", path, extra={"store": str(self.path)})
+                logger.info("removing %s, which a writer left behind", path, extra={"store": self.place})
                 self.disk.remove(path)
 
     def _check_empty(self) -> None:
@@ -428,7 +428,7 @@ class Store:
         try:
             self.disk.note(self.path / "HEAD", f"sempre head {epoch}\n".encode())
         except OSError as error:
-            logger.warning("cannot write %s: %s", self.shown("HEAD"), error, extra={"store": str(self.path)})
+            logger.warning("cannot write %s: %s", self.shown("HEAD"), error, extra={"store": self.place})
 
     def note_published(self, epoch: int, folder: str) -> None:
         """Write down what was published where; it may be lost, and then that is published again."""
