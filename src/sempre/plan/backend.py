@@ -80,6 +80,18 @@ class Shape(Protocol):
         ...
 
 
+class FrameShape(Shape, Protocol):
+    """What rows look like as a DataFrame of Spark's."""
+
+    def framed(self, table: Any) -> Any:
+        """A DataFrame of an Arrow table."""
+        ...
+
+    def restored(self, frame: Any, rows: object) -> Any:
+        """A DataFrame that the cluster made of its rows, as users see it; the rows stay while it may be read."""
+        ...
+
+
 class Rows(Protocol):
     """Distinct rows of one relation. Immutable."""
 
@@ -106,6 +118,10 @@ class Rows(Protocol):
 
     def to_stream(self, shape: Shape) -> Any:
         """To be read once: `CodedRows`, an Arrow table, or record batches where not all rows are in this process."""
+        ...
+
+    def to_frame(self, shape: FrameShape) -> Any:
+        """A Spark DataFrame of the rows; on the cluster, of the files that they are in."""
         ...
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sempre.backends.walk_code import is_walkable
 from sempre.data import dataclass
-from sempre.plan.backend import WORKERS, Column, Shape
+from sempre.plan.backend import WORKERS, Column, FrameShape, Shape
 from sempre.plan.ops import Automaton, Order, Plan, decided_plan
 from sempre.workers.crew import Crew
 
@@ -62,6 +62,9 @@ class RemoteRows(Handle):
 
     def to_stream(self, shape: Shape) -> Any:
         return self.to_arrow(shape)
+
+    def to_frame(self, shape: FrameShape) -> Any:
+        return shape.framed(self.to_arrow(shape))
 
 
 def fetched(crew: Crew, number: int) -> tuple[int, list[Column]]:
