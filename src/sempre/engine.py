@@ -22,13 +22,13 @@ from sempre.maintain.decide import (
     GUARDED,
     Choices,
     Decision,
-    History,
     calls_python,
     decide,
     is_guarded,
     strategy_for,
 )
 from sempre.maintain.guarded import Guarded
+from sempre.maintain.history import History
 from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
 from sempre.maintain.recompute import materialize
