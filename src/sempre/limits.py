@@ -44,10 +44,10 @@ class Limits:
     time_moment: float = 0.05
     shrinking_share: float = 5.0
     expected_slack: float = 1.3
-    # A deletion of more rows than these is not tried while the maps that it needs are missing, if making them has taken
-    # more than this share of a run.
+    # A deletion of more rows than these is not tried while the maps that it needs are missing, if making them takes it
+    # beyond a run; and where it is not known what it takes, if they have taken more than this share of one.
     unprepared_rows: int = 100
-    prepared_share: float = 0.1
+    prepared_share: float = 0.4
     # It is also given up when what comes before its first round has taken this share of a run.
     prepare_share: float = 1.0
     # What is known of changes holds for those of less than so many times the rows.

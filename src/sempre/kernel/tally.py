@@ -24,7 +24,7 @@ from sempre.kernel.trace import MERGE_RATIO, SMALL_RUN, RowSet, Trace, within
 MOST_NARROW = (1 << 31) - 1
 # Parts are put together once this many keys for each of theirs were looked up in them. Lookups by address are not
 # counted one by one: each time they begin counts for so many.
-PROBES_PER_KEY = 1 / 16
+PROBES_PER_KEY = 1 / 64
 PROBES_BY_ADDRESS = 1 << 12
 
 

@@ -246,8 +246,11 @@ def _followed(stratum: Stratum, sizes: StratumSizes, history: History, made: Dec
     if kind == "insert" and expected is not None and not alike:
         expected = min(expected, history.full_seconds)  # it finds what is new once, as a run does
     if history.unprepared and kind != "insert" and change.rows > limits.unprepared_rows:
-        dear = history.preparing > max(limits.prepared_share * history.full_seconds, limits.time_moment)
-        if dear and (expected is None or expected > limits.time_share * history.full_seconds):
+        if expected is None:
+            dear = history.preparing > limits.prepared_share * history.full_seconds
+        else:
+            dear = history.preparing + expected > limits.avoided_share * history.full_seconds
+        if dear and history.preparing > limits.time_moment:
             return again(
                 f"maps for {rows} would take {history.preparing:.2f} s first, and a run from scratch takes "
                 f"{history.full_seconds:.2f} s",
