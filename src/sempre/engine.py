@@ -24,7 +24,6 @@ from sempre.maintain.decide import (
     RANKED,
     Choices,
     Decision,
-    History,
     calls_python,
     decide,
     is_guarded,
@@ -32,6 +31,7 @@ from sempre.maintain.decide import (
 )
 from sempre.maintain.expected import Expected
 from sempre.maintain.guarded import Guarded
+from sempre.maintain.history import History
 from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
 from sempre.maintain.ranked_or_counted import RankedOrCounted

@@ -8,8 +8,6 @@ from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, Norm
 from sempre.limits import DEFAULTS
 from sempre.maintain.decide import (
     AUTO,
-    COUNTERS,
-    RANKED,
     SORTED,
     ChangeSize,
     Choices,
@@ -17,6 +15,7 @@ from sempre.maintain.decide import (
     closes_alone,
     decide,
 )
+from sempre.maintain.history import COUNTERS, RANKED
 from sempre.modules.find import Modular
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import (
