@@ -23,7 +23,7 @@ ODD = ["a/b=c %", "ä 日", " ", "100%25", "x:y"]
 START: Rows = [(name, at) for at, name in enumerate([*ODD, "k", "l"])]
 
 
-def table_of(rows: Rows, kind: pa.DataType = pa.int64()) -> pa.Table:
+def table_of(rows: Rows, kind: str = "int64") -> pa.Table:
     return pa.table({"x": pa.array([x for x, _ in rows], "string"), "n": pa.array([n for _, n in rows], kind)})
 
 
@@ -92,7 +92,7 @@ class Delta:
         return rows_of(self.table)
 
     def has_other_types(self) -> Rows:
-        rows = table_of([("narrow", 1), ("narrow", 2)], pa.int32())
+        rows = table_of([("narrow", 1), ("narrow", 2)], "int32")
         deltalake.write_deltalake(self.path, rows, mode="overwrite", schema_mode="overwrite", partition_by=["x"])
         return [("narrow", 1), ("narrow", 2)]
 
@@ -149,8 +149,8 @@ class Iceberg:
         self.create()
 
     def create(self) -> None:
-        table = self.catalog.create_table("db.t", schema=table_of([], pa.int32()).schema)
-        table.append(table_of(START, pa.int32()))
+        table = self.catalog.create_table("db.t", schema=table_of([], "int32").schema)
+        table.append(table_of(START, "int32"))
 
     @property
     def table(self) -> Any:
@@ -161,7 +161,7 @@ class Iceberg:
         return list(zip(found.column("x").to_pylist(), found.column("n").to_pylist(), strict=True))
 
     def append(self, rows: Rows) -> None:
-        kind = pa.int64() if str(self.table.schema().find_type("n")) == "long" else pa.int32()
+        kind = "int64" if str(self.table.schema().find_type("n")) == "long" else "int32"
         self.table.append(table_of(rows, kind))
 
     def partitions_change(self) -> Rows:
@@ -189,7 +189,7 @@ class Iceberg:
         return self.rows()
 
     def is_overwritten(self) -> Rows:
-        kind = pa.int64() if str(self.table.schema().find_type("n")) == "long" else pa.int32()
+        kind = "int64" if str(self.table.schema().find_type("n")) == "long" else "int32"
         self.table.overwrite(table_of([("k", 7), ("o", 8)], kind))
         return [("k", 7), ("o", 8)]
 
