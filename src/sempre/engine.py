@@ -15,11 +15,13 @@ from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.data import dataclass
+from sempre.kernel.spare import give_back
 from sempre.maintain.auto import ChosenStrategy
 from sempre.maintain.decide import (
     AUTO,
     ELASTIC,
     GUARDED,
+    RANKED,
     Choices,
     Decision,
     History,
@@ -32,6 +34,7 @@ from sempre.maintain.expected import Expected
 from sempre.maintain.guarded import Guarded
 from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
+from sempre.maintain.ranked_or_counted import RankedOrCounted
 from sempre.maintain.recompute import materialize
 from sempre.maintain.registry import STRATEGIES
 from sempre.maintain.sequence import Sequence
@@ -370,6 +373,8 @@ class Engine:
         after = Snapshot(before.epoch + 1, False, epoch.new, explicit, memories, batches)
         why = "; ".join(epoch.notes)
         why = (f"first materialization; {why}" if why else "first materialization") if before.blank else why
+        if before.blank and sum(map(len, epoch.new.values())) >= self.backend.limits.give_back_rows:
+            give_back()
         used = {report.placement for report in reports}
         result = EpochResult(
             epoch.changes,
@@ -546,6 +551,8 @@ class Engine:
         name = strategy_for(stratum, self._options(stratum), place)
         if name == GUARDED:
             return Guarded()
+        if name == RANKED and self.strategy == AUTO:
+            return RankedOrCounted()
         return ByIteration(True, self.switch) if name == ELASTIC and self.switch is not None else STRATEGIES[name]
 
     def _order(self, stratum: Stratum) -> Neighbors | None:

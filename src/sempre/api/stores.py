@@ -10,6 +10,7 @@ from sempre.active.active_engine import ActiveEngine
 from sempre.active.timeline import Given
 from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram
+from sempre.api.refusals import check_place
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.engine import Engine
 from sempre.files.locations import local_path
@@ -39,6 +40,7 @@ def as_store(place: Any, limits: Limits = DEFAULTS, spark: SparkSession | None =
     """The store at a place, or the one that was given; where Python has no client for it, a session reaches it."""
     if isinstance(place, Store):
         return place
+    check_place(place, "a store")
     if spark is None or is_reached_here(place):
         return Store(place, limits=limits)
     from sempre.storage.session_disk import session_disk
