@@ -17,11 +17,11 @@ from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.data import dataclass
 from sempre.kernel.spare import give_back
 from sempre.maintain.auto import ChosenStrategy
+from sempre.maintain.costs import RANKED, History
 from sempre.maintain.decide import (
     AUTO,
     ELASTIC,
     GUARDED,
-    RANKED,
     Choices,
     Decision,
     calls_python,
@@ -31,7 +31,6 @@ from sempre.maintain.decide import (
 )
 from sempre.maintain.expected import Expected
 from sempre.maintain.guarded import Guarded
-from sempre.maintain.history import History
 from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
 from sempre.maintain.ranked_or_counted import RankedOrCounted
