@@ -198,7 +198,8 @@ def first_failure(strategy: str, patches: Patches, likely: int = 0) -> int | Non
         for target, name, replacement in patches:
             if hasattr(target, name):
                 stack.enter_context(mock.patch.object(target, name, replacement))
-        for number in (likely, *range(CASES)):
+        numbers: list[int] = [likely, *range(CASES)]
+        for number in numbers:
             case = random_case(random.Random(SEEDS[strategy] + number))
             try:
                 check_epochs(case.program, [(case.facts, {}), *case.updates], strategy)

@@ -32,7 +32,7 @@ from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View, find
 from sempre.diagnostics import StateError
 from sempre.engine import Engine, EpochResult, Progress
-from sempre.lang.parser import parse_atom
+from sempre.lang.parser import fact_atom, parse_atom
 from sempre.limits import DEFAULTS, Limits
 from sempre.modules.choice import Wanted
 from sempre.plan.backend import DRIVER
@@ -344,7 +344,7 @@ class Database(Epochs):
 
         self._active()
         self._idle()
-        atom = parse_atom(fact)
+        atom = fact_atom(parse_atom(fact))
         if atom.relation not in self.program.relations:
             raise self._unknown(atom.relation)
         self._materialized()

@@ -305,10 +305,9 @@ def _delete(update: StratumUpdate, ranks: Mapping[str, Tally], tight: Tallies, s
     ]
     while suspects := nonempty(backend, suspects):
         update.note_round(suspects)
-        dying = {
-            name: _underived(update, name, _not_positive(backend, tight[name], rows), now)
-            for name, rows in suspects.items()
-        }
+        # First all of one kind, then all of the next: a backend may be asked for several sizes at once.
+        weak = {name: _not_positive(backend, tight[name], rows) for name, rows in suspects.items()}
+        dying = {name: _underived(update, name, rows, now) for name, rows in nonempty(backend, weak).items()}
         dying = nonempty(backend, dying)
         if not dying:
             return

@@ -83,11 +83,12 @@ class RemoteVersion(Handle):
         self,
         crew: Crew,
         relation: str,
-        size: int,
+        size: int | RemoteRows,
         indexed: frozenset[Order],
         everywhere: bool = False,
         looked: int = 0,
     ) -> None:
+        """The size may be that of rows that workers are still looking for: it is asked for when it is needed."""
         super().__init__(crew)
         self._looked = looked  # how many rows there were when common values were last looked for
         self.relation = relation
@@ -104,12 +105,19 @@ class RemoteVersion(Handle):
         self._crew.tell("same", [other.number], [self.number])
 
     def __len__(self) -> int:
+        if not isinstance(self._size, int):
+            self._size = len(self._size)
         return self._size
+
+    @property
+    def is_known_empty(self) -> bool:
+        """Whether there are no rows, as far as that is known without waiting."""
+        return isinstance(self._size, int) and not self._size
 
     @property
     def is_everywhere(self) -> bool:
         """Whether all workers have all rows, or there are none."""
-        return self._everywhere or not self._size
+        return self._everywhere or not len(self)
 
     def rows(self) -> RemoteRows:
         made = RemoteRows(self._crew, self.relation, len(self))
@@ -166,6 +174,11 @@ class RemoteView(Handle):
 
     def __len__(self) -> int:
         return self._size
+
+    @property
+    def is_known_empty(self) -> bool:
+        """Whether there are no rows."""
+        return not self._size
 
     @property
     def is_everywhere(self) -> bool:
