@@ -133,6 +133,8 @@ class Limits:
     parallel_rows: int = 1 << 15
     # A join that would give more rows than these is cut into pieces.
     piece_rows: int = 1 << 17
+    # After a first run with so many facts, memory that it does not need any more goes back to the system.
+    give_back_rows: int = 1 << 20
     # So many rows that joins have found are merged before the next join, if most of them became alike.
     merging_rows: int = 1 << 13
 
@@ -141,6 +143,8 @@ class Limits:
     round_rows: int = 1 << 17
     # A relation that is not recursive is copied to all workers if it has no more rows than this.
     everywhere_rows: int = 1 << 17
+    # One worker walks alone where a walk reads no more rows than this, which it gets for it.
+    gathered_rows: int = 1 << 20
     # The rows of a value are split over all workers if there are so many, and more than half of a worker's even share.
     split_rows: int = 1 << 16
 

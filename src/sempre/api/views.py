@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sempre.analysis.model import Relation
+from sempre.api.table_frames import pandas_frame, polars_frame
 from sempre.diagnostics import DataError, StateError
 from sempre.engine import Snapshot
 from sempre.explain.wording import fact_text
@@ -93,13 +94,11 @@ class View:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame of all rows."""
-        return self.to_arrow().to_pandas()
+        return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> Any:
         """A polars DataFrame of all rows."""
-        import polars as pl
-
-        return pl.from_arrow(self.to_arrow())
+        return polars_frame(self.to_arrow())
 
     def to_spark(self) -> DataFrame:
         """A Spark DataFrame of all rows, as they are now: later epochs do not change it."""

@@ -164,6 +164,17 @@ class CompiledLoops:
         """Put codes into free slots."""
         self._functions["placed"](_to(hashes), count, _to(slots), slots.size.bit_length() - 1)
 
+    def lines(
+        self, codes: Ints, kinds: Ints, pool: Bytes, starts: Ints, others: Bytes, other_starts: Ints,
+        delimiter: bytes, out: Bytes, state: Ints,
+    ) -> int:  # fmt: skip
+        """Write rows as lines, as many as there is room for; returns how many bytes. See the loop."""
+        between = np.frombuffer(delimiter, np.uint8)
+        columns, rows = codes.shape
+        texts = (_at(pool), _at(starts), starts.size - 1, _at(others), _at(other_starts))
+        given = (_to(codes), rows, columns, _at(kinds), *texts, _at(between), between.size)
+        return self._functions["lines"](*given, _at(out), out.size, _to(state))
+
 
 def _indexed(keys: Ints, starts: NDArray[np.uint32], shift: int, most: int) -> tuple[int, ...]:
     return _at(keys), keys.size, _at(starts), shift, most

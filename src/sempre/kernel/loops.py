@@ -626,3 +626,79 @@ def placed(hashes: Ints, count: int, slots: Ints, slot_bits: int) -> int:
             at = (at + 1) & last
         slots[at] = (hashes[code] & ~np.int64(0xFFFFFFFF)) | (code + 1)
     return 0
+
+
+@_loop
+def lines(
+    codes: Ints,
+    rows: int,
+    columns: int,
+    kinds: Ints,
+    pool: Bits,
+    starts: Ints,
+    inside: int,
+    others: Bits,
+    other_starts: Ints,
+    delimiter: Bits,
+    width: int,
+    out: Bits,
+    room: int,
+    state: Ints,
+) -> int:
+    """Write rows as lines: value `i` of column `c` is `codes[c * rows + i]`, between two stand `width` bytes.
+
+    The kind of a column is 0 for signed numbers, 1 for unsigned ones, 2 for texts. Text `c` is
+    `pool[starts[c]:starts[c + 1]]` where `c` is less than `inside`, and after these come the others. `state` has the
+    rows that are done. Returns how many bytes were written; rows are left where the next may not fit into the `room`.
+    """
+    row, at = state[0], np.int64(0)
+    ten, zero = np.uint64(10), np.uint64(0)
+    while row < rows:
+        # A number has twenty characters at most.
+        needed = columns * (width + 20) + 1
+        for column in range(columns):
+            if kinds[column] == 2:
+                code = codes[column * rows + row]
+                if code < inside:
+                    needed += starts[code + 1] - starts[code]
+                else:
+                    needed += other_starts[code - inside + 1] - other_starts[code - inside]
+        if at + needed > room:
+            break
+        for column in range(columns):
+            if column:
+                for byte in range(width):
+                    out[at + byte] = delimiter[byte]
+                at += width
+            code = codes[column * rows + row]
+            if kinds[column] == 2:
+                if code < inside:
+                    begin = starts[code]
+                    size = starts[code + 1] - begin
+                    for byte in range(size):
+                        out[at + byte] = pool[begin + byte]
+                else:
+                    begin = other_starts[code - inside]
+                    size = other_starts[code - inside + 1] - begin
+                    for byte in range(size):
+                        out[at + byte] = others[begin + byte]
+                at += size
+                continue
+            left = np.uint64(code)
+            if kinds[column] == 0 and code < 0:
+                out[at] = np.uint8(45)
+                at += 1
+                left = zero - left
+            digits, rest = np.int64(1), left // ten
+            while rest > zero:
+                digits += 1
+                rest //= ten
+            at += digits
+            for place in range(digits):
+                out[at - 1 - place] = np.uint8(left % ten) + np.uint8(48)
+                left //= ten
+        out[at] = np.uint8(10)
+        at += 1
+        row += 1
+    state[0] = row
+    return at

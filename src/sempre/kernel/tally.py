@@ -24,7 +24,7 @@ from sempre.kernel.trace import MERGE_RATIO, SMALL_RUN, RowSet, Trace, within
 MOST_NARROW = (1 << 31) - 1
 # Parts are put together once this many keys for each of theirs were looked up in them. Lookups by address are not
 # counted one by one: each time they begin counts for so many.
-PROBES_PER_KEY = 1 / 64
+LOOKUPS_PER_KEY = 1 / 64
 PROBES_BY_ADDRESS = 1 << 12
 
 
@@ -71,7 +71,7 @@ def merging_seconds() -> float:
     return _merging
 
 
-class Parts:
+class RoundParts:
     """Numbers of the rows of a trace in several parts, which become one map once they have been asked for a lot.
 
     That map shares its keys with the trace. Whether the parts are put together changes no number.
@@ -92,7 +92,7 @@ class Parts:
     def probed(self, probes: int) -> None:
         """Take note of lookups to come."""
         self._probed += probes
-        if self._waiting is not None and self._probed > PROBES_PER_KEY * self.size:
+        if self._waiting is not None and self._probed > LOOKUPS_PER_KEY * self.size:
             self.merged()
 
     def merged(self) -> Runs:
@@ -118,7 +118,7 @@ class Tally:
 
     __slots__ = ("_held", "_own", "_parts", "packing")
 
-    def __init__(self, packing: Packing, runs: Runs = (), parts: Parts | None = None) -> None:
+    def __init__(self, packing: Packing, runs: Runs = (), parts: RoundParts | None = None) -> None:
         self.packing = packing
         self._own = runs
         self._parts = parts
@@ -128,7 +128,7 @@ class Tally:
     @staticmethod
     def over(trace: Trace, parts: Sequence[Counted]) -> Tally:
         """A map with the sums of these numbers, all of rows of the trace: it shares the keys with it."""
-        return Tally(trace.packing, (), Parts(trace, parts))
+        return Tally(trace.packing, (), RoundParts(trace, parts))
 
     @property
     def _runs(self) -> Runs:

@@ -75,6 +75,10 @@ class Shape(Protocol):
         """An Arrow table of rows, given by codes."""
         ...
 
+    def streamed(self, columns: Callable[[int, int], Sequence[Column]], size: int) -> Any:
+        """The same of `size` rows, to be read once: `columns(begin, end)` are the codes of some."""
+        ...
+
 
 class Rows(Protocol):
     """Distinct rows of one relation. Immutable."""
@@ -101,7 +105,7 @@ class Rows(Protocol):
         ...
 
     def to_stream(self, shape: Shape) -> Any:
-        """An Arrow table, or a reader of record batches where the rows are not all in this process at once."""
+        """To be read once: `CodedRows`, an Arrow table, or record batches where not all rows are in this process."""
         ...
 
 

@@ -123,10 +123,10 @@ class Crew:
                 raise self._gone(error) from None
             return self._command
 
-    def ask(self, op: str, args: Sequence[Any] = ()) -> list[tuple[Any, list[Column]]]:
+    def ask(self, op: str, args: Sequence[Any] = (), out: Sequence[int] = ()) -> list[tuple[Any, list[Column]]]:
         """Send a command and wait for the answer of every worker."""
         with self._lock:
-            number = self.tell(op, args, answer=True)
+            number = self.tell(op, args, out, answer=True)
             found: list[tuple[Any, list[Column]]] = []
             began = time.monotonic()
             while len(found) < len(self._channels):

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sempre.backends.walk_code import is_walkable
+from sempre.data import dataclass
 from sempre.plan.backend import WORKERS, Column, Shape
-from sempre.plan.ops import Automaton, Order, Plan
+from sempre.plan.ops import Automaton, Order, Plan, decided_plan
 from sempre.workers.crew import Crew
 
 
@@ -279,14 +281,35 @@ class RemotePaths(Handle):
 
 
 def _numbered(facts: Mapping[str, RemoteRows]) -> list[tuple[str, int]]:
-    return [(letter, rows.number) for letter, rows in facts.items() if len(rows)]
+    return numbered({letter: rows for letter, rows in facts.items() if len(rows)})
+
+
+def numbered(handles: Mapping[str, Handle]) -> list[tuple[str, int]]:
+    """What belongs to some names, as commands say it."""
+    return [(name, handle.number) for name, handle in handles.items()]
 
 
 class RemotePlan(Handle):
     """A plan that the workers have."""
 
-    __slots__ = ("plan",)
+    __slots__ = ("_walkable", "plan")
 
     def __init__(self, crew: Crew, plan: Plan) -> None:
         super().__init__(crew)
         self.plan = plan
+        self._walkable: tuple[frozenset[str], bool] | None = None
+
+    def walkable(self, own: frozenset[str]) -> bool:
+        """Whether the plan can be walked in a stratum of these relations."""
+        if self._walkable is None or self._walkable[0] != own:
+            self._walkable = own, is_walkable(decided_plan(self.plan), own)
+        return self._walkable[1]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteWalk:
+    """What a walk found."""
+
+    followed: Mapping[str, RemoteRows]
+    pending: Mapping[str, RemoteRows]
+    counts: Mapping[str, RemoteCounted]

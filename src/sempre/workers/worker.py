@@ -44,9 +44,10 @@ from sempre.workers.framing import Column, Frame, FrameError
 from sempre.workers.mesh import Aborted, Gathered, Mesh, Parcel
 from sempre.workers.paths import SharedPaths
 from sempre.workers.placing import EVERYWHERE, Workers, counted_values, home_column, owners, placed_by, split
-from sempre.workers.set_commands import Numbers, SetCommands
+from sempre.workers.set_commands import Numbered, Numbers, SetCommands
 from sempre.workers.shards import NO_VALUES, Bring, Pick, Shard, ShardView
 from sempre.workers.shared_values import SharedValues
+from sempre.workers.walks import Request, Walks
 
 # The lease: without a word from the driver for so long, a worker ends.
 LEASE_SECONDS = 60.0
@@ -115,6 +116,8 @@ class Worker(SetCommands):
         self._failed: dict[str, Any] | None = None
         self._sizes: list[list[int]] = []
         self._number = next(_numbers)
+        self._walks = Walks(self._local, mesh, self._owners)
+        self._has_walked = False
 
     # ------------------------------------------------------------------------------------------------- the loop
 
@@ -278,9 +281,8 @@ class Worker(SetCommands):
             "exchanges": self._mesh.exchanges,
             "instances": self._local.instances,
             "rows": sum(trace.size for trace in traces.values()),
-            "bytes": sum(
-                trace.nbytes for trace in (*traces.values(), *(told.rows for told in self._known_there.values()))
-            ),
+            "bytes": self._walks.nbytes
+            + sum(trace.nbytes for trace in (*traces.values(), *(told.rows for told in self._known_there.values()))),
             "split": len(
                 {(shard.relation, c, v) for shard in shards for c, vs in shard.common.items() for v in vs.tolist()}
             ),
@@ -616,6 +618,34 @@ class Worker(SetCommands):
 
         self._run(plans, views, sink_for, counted=True)
         return found.at_home(partial(self._counted_home, relation))
+
+    def _walk(
+        self,
+        front: Numbered,
+        plans: Numbers,
+        views: Iterable[Sequence[Any]],
+        present: Numbered,
+        deleting: Numbered | None,
+    ) -> tuple[RowSet | Counted, ...]:
+        read, whole, _ = self._views(views)
+        request = Request(
+            {name: self._held[number] for name, number in front},
+            [self._held[number].plan for number in plans],
+            {key: view for key, view in read.items() if isinstance(view, ShardView)},
+            whole,
+            {name: self._held[number] for name, number in present},
+            None if deleting is None else {name: self._held[number] for name, number in deleting},
+        )
+        found = self._walks.walk(request)
+        self._has_walked = found is not None
+        if found is None:
+            nothing = [self._local.no_rows(name) for name, _ in present]
+            return (*nothing, *nothing, *(self._local.total(name, []) for name, _ in present))
+        return tuple(each[name] for each in (found.followed, found.pending, found.counts) for name, _ in present)
+
+    def _tell_walk(self, *args: Any) -> tuple[Any, list[Column]]:
+        """Whether there was a walk."""
+        return self._has_walked, []
 
     # ------------------------------------------------------------------------------------------------- neighbors
 

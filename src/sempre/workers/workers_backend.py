@@ -37,6 +37,8 @@ from sempre.workers.handles import (
     RemoteValues,
     RemoteVersion,
     RemoteView,
+    RemoteWalk,
+    numbered,
 )
 from sempre.workers.placing import home_column, owners, split
 from sempre.workers.statistics import RemoteStatistics
@@ -249,8 +251,25 @@ class WorkersBackend:
         views: Views,
         present: Mapping[str, RemoteView],
         deleting: Mapping[str, RemoteTally] | None,
-    ) -> None:
-        """None: a walk needs all rows in one process."""
+    ) -> RemoteWalk | None:
+        """One worker walks, if there is not too much that it needs for it."""
+        if not all(plan.walkable(frozenset(present)) for plan in plans):
+            return None
+        needed = {id(view): len(view) for view in (*views.values(), *present.values()) if isinstance(view, RemoteView)}
+        if sum(needed.values()) > self.limits.gathered_rows:
+            return None
+        crew, names = self.crew, list(present)
+        found = RemoteWalk(
+            {name: RemoteRows(crew, name) for name in names},
+            {name: RemoteRows(crew, name) for name in names},
+            {name: RemoteCounted(crew, name) for name in names},
+        )
+        made = [some[name].number for some in (found.followed, found.pending, found.counts) for name in names]
+        numbers = [plan.number for plan in plans]
+        gone = None if deleting is None else numbered(deleting)
+        args = [numbered(front), numbers, self._reads(views), numbered(present), gone]
+        walked = all(content for content, _ in crew.ask("walk", args, made))
+        return found if walked else None
 
     def rerank(
         self,
