@@ -252,6 +252,15 @@ class WorkersBackend:
     ) -> None:
         """None: a walk needs all rows in one process."""
 
+    def grow(
+        self,
+        front: Mapping[str, RemoteRows],
+        plans: Sequence[RemotePlan],
+        views: Views,
+        present: Mapping[str, RemoteView],
+    ) -> None:
+        """None, as for `walk`."""
+
     def rerank(
         self,
         front: Mapping[str, RemoteRows],
