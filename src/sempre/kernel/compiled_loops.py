@@ -91,6 +91,11 @@ class CompiledLoops:
         self._functions["find"](*_indexed(keys, starts, shift, most), _at(probes), probes.size, _at(found))
         return found
 
+    def added(self, keys: Ints, probes: Ints, numbers: Ints, totals: Ints) -> None:
+        """Add the number of each of some sorted probes that occurs to the total in its place."""
+        keys, probes, numbers = _ints(keys), _ints(probes), _ints(numbers)
+        self._functions["added"](_at(keys), keys.size, _at(probes), _at(numbers), probes.size, _to(totals))
+
     def ranges(
         self, keys: Ints, starts: NDArray[np.uint32], shift: int, most: int, low: Ints, high: Ints
     ) -> tuple[Ints, Ints]:

@@ -263,6 +263,36 @@ def find(keys: Ints, size: int, starts: Small, shift: int, most: int, probes: In
 
 
 @_loop
+def added(keys: Ints, size: int, probes: Ints, numbers: Ints, count: int, totals: Ints) -> int:
+    """Add the number of each probe that occurs to the total in its place. Probes are sorted.
+
+    From one to the next it takes steps of growing length, so it does not matter how keys are spread.
+    """
+    at = np.int64(0)
+    for i in range(count):
+        key = probes[i]
+        if at < size and keys[at] < key:
+            # keys[at] is below the probe, and keys[stop] is not, or stop is the end.
+            step = np.int64(1)
+            stop = at + 1
+            while stop < size and keys[stop] < key:
+                at = stop
+                step += step
+                stop = at + step
+            stop = min(stop, np.int64(size))
+            at += 1
+            while at < stop:
+                middle = (at + stop) >> 1
+                if keys[middle] < key:
+                    at = middle + 1
+                else:
+                    stop = middle
+        if at < size and keys[at] == key:
+            totals[at] += numbers[i]
+    return 0
+
+
+@_loop
 def ranges(
     keys: Ints,
     size: int,

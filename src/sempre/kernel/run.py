@@ -112,6 +112,15 @@ class Run:
         there = np.flatnonzero(here >= 0)
         return here[there], there
 
+    def add(self, sorted_: Keys, numbers: Column, totals: Column) -> None:
+        """Add the number of each of some sorted distinct keys that occurs to the total in its place."""
+        loops = None if self._is_fewer(sorted_) else compiled.loops(sorted_.size)
+        if loops is not None and self.keys.dtype == np.int64:
+            loops.added(self.keys, sorted_, numbers, totals)
+            return
+        here, there = self.place(sorted_)
+        totals[here] += numbers[there]
+
     def _is_fewer(self, sorted_: Keys) -> bool:
         """Whether it is quicker to look for the keys here, there; the compiled loops look up more than that a key."""
         ratio = FEWER if compiled.loops(sorted_.size) is None else FEWER_COMPILED

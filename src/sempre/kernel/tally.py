@@ -69,8 +69,7 @@ class Tally:
         for run in trace.orders[trace.own]:
             weights = np.zeros(run.size, np.int64)
             for part, own in zip(parts, keys, strict=True):
-                here, there = run.place(own)
-                weights[here] += part.weights[there]
+                run.add(own, part.weights, weights)
             runs.append((run, narrow(weights)))
         return Tally(trace.packing, tuple(runs))
 

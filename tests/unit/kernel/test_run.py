@@ -31,6 +31,17 @@ def test_member(path: str, held: list[int], probes: list[int]) -> None:
 
 
 @both_paths
+@given(held=VALUES, probes=VALUES, often=st.integers(1, 40))
+def test_numbers_are_added_where_their_keys_are(path: str, held: list[int], probes: list[int], often: int) -> None:
+    run = Run(sorted_keys(held))
+    there = sorted({*probes, *held[::often]})
+    totals = np.arange(run.size)
+    run.add(keys(there), keys(range(1, len(there) + 1)), totals)
+    given_to = {probe: number for number, probe in enumerate(there, 1)}
+    assert totals.tolist() == [at + given_to.get(key, 0) for at, key in enumerate(sorted(set(held)))]
+
+
+@both_paths
 @given(held=VALUES, bounds=st.lists(st.tuples(VALUES.filter(bool).map(min), VALUES.filter(bool).map(max)), max_size=20))
 def test_ranges_and_what_is_in_them(path: str, held: list[int], bounds: list[tuple[int, int]]) -> None:
     run = Run(sorted_keys(held))
