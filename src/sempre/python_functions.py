@@ -44,6 +44,7 @@ def functor(function: Any = None, *, name: str = "", columns: bool = False) -> A
     """
 
     def register(given: Any) -> Any:
+        _check(given, "functor")
         REGISTERED[name or given.__name__] = PythonFunction(given, columns)
         return given
 
@@ -63,12 +64,18 @@ def aggregate(function: Any = None, *, name: str = "", merge: bool = False, empt
     """
 
     def register(given: Any) -> Any:
+        _check(given, "aggregate")
         over_group = _merging(given) if merge else given
         whole = (lambda values: over_group(values) if values else empty) if empty is not None else over_group
         REGISTERED[name or given.__name__] = PythonFunction(whole, aggregates=True, has_empty=empty is not None)
         return given
 
     return register if function is None else register(function)
+
+
+def _check(given: object, decorator: str) -> None:
+    if not callable(given):
+        raise TypeError(f"@sempre.{decorator} decorates a function, and this is {given!r}; a name is given by `name=`")
 
 
 def _merging(merge: Callable[[Any, Any], Any]) -> Callable[[list[Any]], Any]:

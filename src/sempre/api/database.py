@@ -19,11 +19,20 @@ from sempre.api.notebooks import notebook_progress
 from sempre.api.options import Options, check_amounts, check_options, check_store, check_switch
 from sempre.api.program import Program
 from sempre.api.questions import ask, question, release, standing_questions
+from sempre.api.refusals import (
+    check_atom,
+    check_count,
+    check_knobs,
+    check_names,
+    check_place,
+    check_session,
+    check_stream,
+)
 from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View, find
 from sempre.diagnostics import StateError
 from sempre.engine import Engine, EpochResult, Progress
-from sempre.lang.parser import parse_atom
+from sempre.lang.parser import fact_atom, parse_atom
 from sempre.limits import DEFAULTS, Limits
 from sempre.modules.choice import Wanted
 from sempre.plan.backend import DRIVER
@@ -105,6 +114,9 @@ class Database(Epochs):
         check_amounts(threads, workers, memory, place)
         check_switch(strategy, switch)
         check_store(store, epoch, migrate)
+        check_session(spark)
+        check_knobs(progress, limits)
+        check_names(demand, "demand")
         program = program if isinstance(program, Program) else Program(program, semantics=semantics)
         options = Options(
             strategy, modules, place, threads, memory, cycles, progress, limits, switch, check_modules, workers, profile
@@ -136,6 +148,7 @@ class Database(Epochs):
 
     def _inputs(self, directory: str | Path) -> Mapping[str, Any]:
         """What `.input` names in a directory."""
+        check_place(directory, "a folder of facts")
         if self._spark is not None:
             return self._border().read_inputs(str(directory), self._staying()).tables
         from sempre.files import read_inputs
@@ -304,6 +317,9 @@ class Database(Epochs):
         """
         from sempre.api.explanations import why, why_not
 
+        check_atom(fact, "a fact", 'reach("a", "c")')
+        check_count(depth, "depth", 1)
+        check_count(further, "further", 0)
         if not isinstance(self._engine, Engine):
             return self._history(fact)
         if absent:
@@ -328,7 +344,7 @@ class Database(Epochs):
 
         self._active()
         self._idle()
-        atom = parse_atom(fact)
+        atom = fact_atom(parse_atom(fact))
         if atom.relation not in self.program.relations:
             raise self._unknown(atom.relation)
         self._materialized()
@@ -354,7 +370,8 @@ class Database(Epochs):
         """The database in a store, with the program that is in it; at an earlier epoch, it is only read."""
         from sempre.api.stores import stored_text
 
-        return Database(Program(*stored_text(store, epoch)), store=store, epoch=epoch, **options)
+        text = stored_text(store, epoch, options.get("spark"))
+        return Database(Program(*text), store=store, epoch=epoch, **options)
 
     def refresh(
         self, folder: str | Path | None = None, *, overwrite: bool = False, fail_on_recompute: bool = False
@@ -376,6 +393,8 @@ class Database(Epochs):
         from sempre.api.refresh import refresh
 
         self._materialized()
+        if folder is not None:
+            check_place(folder, "a folder of facts")
         given = None if folder is None else str(folder)
         return refresh(self, given, overwrite=overwrite, maintain_only=fail_on_recompute).changes
 
@@ -390,6 +409,8 @@ class Database(Epochs):
         from sempre.api.publish import publish_from_store
 
         self._materialized()
+        if folder is not None:
+            check_place(folder, "a folder of outputs")
         publish_from_store(self, None if folder is None else str(folder))
 
     def metrics(self) -> str:
@@ -435,6 +456,7 @@ class Database(Epochs):
         from sempre.api.conjunctions import answer_conjunction, is_conjunction
         from sempre.query import answer
 
+        check_atom(text)
         if is_conjunction(text):
             return answer_conjunction(self, text)
         atom, relation = question(self.program, text)
@@ -451,6 +473,7 @@ class Database(Epochs):
 
     def release(self, text: str) -> ChangeSet:
         """Keep the answers to a question no longer; those that nothing else asks for are gone."""
+        check_atom(text)
         atom, relation = question(self.program, text)
         self._materialized()
         return release(self, atom, relation)
@@ -538,6 +561,7 @@ class Database(Epochs):
         """
         from sempre.spark.streams import Columns, Maintenance, StreamOptions, Target
 
+        check_stream(stream)
         self._materialized()
         if relation is not None and relation not in self.program.relations:
             raise self._unknown(relation)

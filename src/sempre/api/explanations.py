@@ -25,6 +25,7 @@ from sempre.explain.prover import Prover
 from sempre.explain.tree import proof_tree
 from sempre.ingest import encode_rows
 from sempre.kernel.select import Selection
+from sempre.lang.parser import fact_atom
 from sempre.lang.syntax import Atom
 from sempre.plan.backend import DRIVER
 from sempre.query import constant
@@ -182,6 +183,7 @@ def evidence_of(program: CheckedProgram, engine: Engine, backend: LocalBackend, 
 def asked_fact(database: Database, text: str) -> tuple[Atom, Relation, Row]:
     """The fact in a text."""
     atom, relation = question(database.program, text)
+    atom = fact_atom(atom)
     try:
         return atom, relation, tuple(constant(arg) for arg in atom.args)
     except DataError:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sempre.analysis.model import Kind, Relation
 from sempre.api.intake import Intake, unknown
 from sempre.api.program import Program
+from sempre.api.refusals import check_count, check_place, check_session
+from sempre.api.table_frames import pandas_frame, polars_frame
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, DataError, Diagnostic, StateError
 from sempre.limits import DEFAULTS
@@ -90,8 +92,8 @@ class Network:
             raise StateError(f"no algorithm is called `{algorithm}`", hint=f"They are {', '.join(ALGORITHMS)}.")
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
             raise StateError(f"`limit` is {limit!r}", hint="Use a whole number of messages from 1, or leave it out.")
-        if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
-            raise StateError(f"`workers` is {workers!r}", hint="Use a whole number from 1, or leave it out.")
+        check_count(workers, "workers", 1)
+        check_session(spark)
         self.program = program if isinstance(program, Program) else Program(program)
         self._local = local_program(self.program.checked, algorithm)
         self._algorithm = algorithm
@@ -116,6 +118,7 @@ class Network:
 
     def load(self, directory: str | Path) -> BurstReport:
         """Read what `.input` says from a directory, and apply it. With a Spark session it is Spark that reads."""
+        check_place(directory, "a folder of facts")
         if self._spark is not None:
             return self.apply(insert=self._edge().read_inputs(str(directory)).tables)
         from sempre.files import read_inputs
@@ -444,13 +447,11 @@ class NodeRelation:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame of all rows."""
-        return self.to_arrow().to_pandas()
+        return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> Any:
         """A polars DataFrame of all rows."""
-        import polars as pl
-
-        return pl.from_arrow(self.to_arrow())
+        return polars_frame(self.to_arrow())
 
     def to_spark(self) -> DataFrame:
         """A Spark DataFrame of all rows."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.check import check
 from sempre.analysis.model import CheckedProgram, Relation
+from sempre.api.refusals import check_place
 from sempre.diagnostics import ProgramError
 from sempre.lang.parser import parse_prepared, prepare
 from sempre.lang.preprocessor import Preprocessing
@@ -128,6 +129,7 @@ class Program:
     @staticmethod
     def from_file(path: str | Path, **options: Any) -> Program:
         """The program in a file; the options are those of `Program`."""
+        check_place(path, "the file of a program")
         try:
             text = Path(path).read_text("utf-8-sig")
         except UnicodeDecodeError as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import Relation
 from sempre.api.intake import IncomingRows, unknown
+from sempre.api.refusals import check_atom
 from sempre.api.views import contains
 from sempre.diagnostics import DataError, Diagnostic, StateError
 from sempre.ingest import encode_value
@@ -65,6 +66,7 @@ def answer_once(
     """The answers to an atom; only what they need is read and derived."""
     from sempre.api.database import Database
 
+    check_atom(text)
     atom, relation = question(program, text)
     if program.checked.semantics == "active":
         with Database(program, **options) as database:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sempre.analysis.model import Relation
+from sempre.api.table_frames import pandas_frame, polars_frame
 from sempre.diagnostics import DataError, StateError
 from sempre.engine import Snapshot
 from sempre.explain.wording import fact_text
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sempre.api.epochs import Epochs
+    from sempre.api.relation_frames import RelationFrames
 
 T = TypeVar("T")
 
@@ -93,17 +95,17 @@ class View:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame of all rows."""
-        return self.to_arrow().to_pandas()
+        return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> Any:
         """A polars DataFrame of all rows."""
-        import polars as pl
-
-        return pl.from_arrow(self.to_arrow())
+        return polars_frame(self.to_arrow())
 
     def to_spark(self) -> DataFrame:
         """A Spark DataFrame of all rows, as they are now: later epochs do not change it."""
-        return self._database._frame(self)
+        shape = self._database._frames.shape(self.relation)
+        made: DataFrame = self._database._retried(lambda: self._database._version(self.name).rows().to_frame(shape))
+        return made
 
     def explain(self, row: Sequence[Any], **options: Any) -> Any:
         """Why a row is there, or with `absent=True` why it is not: see `Database.explain`, whose options these are."""
@@ -172,5 +174,6 @@ class Past(Mapping[str, View]):
     def _contains(self, relation: Relation, row: object) -> bool:
         return contains(self._database, self._version, relation, row)
 
-    def _frame(self, view: View) -> DataFrame:
-        return self._database._border().frame(view.relation, view.to_arrow())
+    @property
+    def _frames(self) -> RelationFrames:
+        return self._database._frames

@@ -7,6 +7,7 @@ and imports what it needs when it runs: a tiny program must not wait for what it
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -17,8 +18,9 @@ from sempre.cli.arguments import STORE_COMMANDS, parse
 from sempre.cli.signals import SignalExit
 from sempre.cli.souffle_options import UsageError
 from sempre.cli.terminal import show_error, show_text
-from sempre.diagnostics import BackendError, InternalError, SempreError
+from sempre.diagnostics import BackendError, DataError, Diagnostic, InternalError, SempreError
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 DONE, AT_FAULT, USAGE, DEFECT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 
@@ -36,6 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _settle_process() -> None:
     """What suits a process that is ours alone."""
+    # A stream that was closed, as by `>&-`, leads nowhere; else the next file that is opened had its number.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
     # NumPy's BLAS, which nothing here calls, starts threads that spin for a while when it is loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Trees of a program are many small objects that all stay: looking for garbage among them is for nothing.
@@ -81,10 +87,19 @@ def _guarded(argv: Sequence[str] | None) -> int:
         show_text("error[E701]: out of memory")
         return AT_FAULT
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+            return _full(error.errno)
         if os.environ.get("SEMPRE_DEBUG"):
             raise
         show_text(f"error[E900]: {type(error).__name__}: {error}")
         return _defect(error)
+
+
+def _full(reason: int) -> int:
+    """Standard output, which is all that is written without a name, takes no more; nor will the last flush."""
+    show_error(DataError(Diagnostic("E512", f"cannot write standard output: {os.strerror(reason).lower()}")))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return AT_FAULT
 
 
 def _dispatch(argv: list[str]) -> int:

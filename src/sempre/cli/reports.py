@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sempre.diagnostics import DataError, Diagnostic
+from sempre.files.write import is_device, open_device
 
 
 def write_reports(
@@ -34,13 +35,22 @@ def write_reports(
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file at once: another reader sees the one before, or all of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Write a file at once: another reader sees the one before, or all of it. A device is written to, not replaced."""
     try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(path)
+        if is_device(path):
+            with open_device(path) as sink:
+                sink.write(text.encode("utf-8"))
+        else:
+            _replace(path.resolve(), text)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise DataError(Diagnostic("E512", f"cannot write `{path}`: {reason}")) from None
+
+
+def _replace(target: Path, text: str) -> None:
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, "utf-8")
+        temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)

@@ -14,10 +14,14 @@ import numpy as np
 
 from sempre.analysis.model import Call, CheckedProgram, Compare, Kind, Literal, Match, NormalRule, Stratum, Var
 from sempre.data import dataclass
+from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.layout import Column
 from sempre.kernel.values import float_codes, floats_of
 from sempre.rewrites.guarding import AUTOINC
 from sempre.rewrites.ranges import asked_ranges, has_ranges
+
+# More numbers take gigabytes, and nobody reads the answer.
+MOST_NUMBERS = 1 << 27
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +100,50 @@ def numbers(kind: Kind, begin: Any, end: Any, step: Any = None) -> Iterator[Any]
     if step is None:
         step = 1 if begin < end or kind is Kind.UNSIGNED else -1
     if step == 0:
-        yield from [begin] if begin != end else []
+        yield from [begin] if begin != end and begin == begin else []
     while begin < end if step > 0 else step < 0 and begin > end:
         yield begin
+        if begin + step == begin:  # a float that is too large for the step: there is nothing behind it
+            return
         begin = begin + step
+
+
+def how_many(kind: Kind, begin: Any, end: Any, step: Any = None) -> int:
+    """How many numbers a range has at most; of floats, about so many."""
+    if step is None:
+        step = 1 if begin < end or kind is Kind.UNSIGNED else -1
+    if not (begin < end if step > 0 else step < 0 and begin > end):
+        return 1
+    if kind is not Kind.FLOAT:
+        return int((abs(end - begin) - 1) // abs(step) + 1)
+    steps = abs(end - begin) / abs(step)
+    is_one = steps != steps or begin + step == begin  # inf / inf, or nothing comes of a step
+    return 1 if is_one else int(min(steps, 2.0**64)) + 1
 
 
 def numbers_of_codes(kind: Kind, bounds: Sequence[Column]) -> list[Column]:
     """Rows of bounds, and each number that is between them: what a relation for a `range` has."""
-    rows: list[tuple[Any, ...]] = []
-    for given in zip(*(_values(kind, column) for column in bounds), strict=True):
-        rows += [(*given, number) for number in numbers(kind, *given)]
-    columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * (len(bounds) + 1)
-    return [_codes(kind, column) for column in columns]
+    rows = list(zip(*(_values(kind, column) for column in bounds), strict=True))
+    total = sum(how_many(kind, *row) for row in rows)
+    if total > MOST_NUMBERS:
+        hint = "Ask for fewer: a range is made before the rest of the question is looked at."
+        raise DataError(Diagnostic("E510", f"a `range` of {total:,} numbers is too long for a question", hint=hint))
+    made = [_run(kind, *row) for row in rows]
+    sizes = [each.size for each in made]
+    columns = [np.repeat(np.ascontiguousarray(column), sizes) for column in bounds]
+    return [*columns, np.concatenate(made) if made else np.zeros(0, np.int64)]
+
+
+def _run(kind: Kind, begin: Any, end: Any, step: Any = None) -> Column:
+    """The codes of the numbers of one range."""
+    if kind is Kind.FLOAT or step == 0:
+        return _codes(kind, tuple(numbers(kind, begin, end, step)))
+    if step is None:
+        step = 1 if begin < end or kind is Kind.UNSIGNED else -1
+    count = how_many(kind, begin, end, step) if (begin < end if step > 0 else begin > end) else 0
+    word = (1 << 64) - 1
+    at = np.arange(count, dtype=np.uint64)
+    return (at * np.uint64(step & word) + np.uint64(begin & word)).view(np.int64)
 
 
 def _values(kind: Kind, column: Column) -> list[Any]:

@@ -18,10 +18,11 @@ from sempre.analysis.model import CheckedProgram, Relation, Type
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic, Span
 from sempre.files.directive_options import Endpoint, TextFormat, output_endpoint
-from sempre.files.encode import Rows, write_json, write_parquet, write_text
+from sempre.files.encode import Rows, row_count, write_json, write_parquet, write_text
 from sempre.files.locations import path_inside, reachable
 from sempre.unsplit import unsplit
 
+STREAMS = {"/dev/stdout": 1, "/dev/fd/1": 1, "/dev/stderr": 2, "/dev/fd/2": 2}
 RULE = b"===============\n"
 
 
@@ -116,8 +117,7 @@ def _print_size(
     if count is not None:
         size = count(relation.name)
     else:
-        rows = get_table(relation.name)
-        size = rows.num_rows if isinstance(rows, pa.Table) else sum(batch.num_rows for batch in rows)
+        size = row_count(get_table(relation.name))
     sink.write(f"{relation.name}\t{size}\n".encode())
 
 
@@ -140,7 +140,8 @@ class Staging:
     def write(self, path: Path, relation: Relation, rows: Rows, endpoint: Endpoint, types: Mapping[str, Type]) -> None:
         """Write one file under its temporary name."""
         try:
-            target = path.resolve()
+            # What a pipe's name leads to is no path.
+            target = path if is_device(path) else path.resolve()
             target.parent.mkdir(parents=True, exist_ok=True)
             broken = self._write_file(target, relation, rows, endpoint, types)
         except OSError as error:
@@ -161,9 +162,8 @@ class Staging:
             write_sqlite(target, temporary, rows, relation, endpoint)
             return 0
         with ExitStack() as stack:
-            if target.exists() and not target.is_file():
-                # A device or a pipe is written to, never replaced.
-                sink: BinaryIO = stack.enter_context(target.open("wb"))
+            if is_device(target):
+                sink: BinaryIO = stack.enter_context(open_device(target))
             else:
                 temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
                 self.pending[target] = temporary
@@ -186,6 +186,21 @@ class Staging:
             except OSError as error:
                 raise _cannot_write(target, error) from None
             del self.pending[target]
+
+
+def is_device(path: Path) -> bool:
+    """Whether a path is one of a device or a pipe, which is written to and never replaced."""
+    return str(path) in STREAMS or (path.exists() and not path.is_file())
+
+
+def open_device(path: Path) -> BinaryIO:
+    """A device or a pipe. The streams of this process go on where they are, also where they are files."""
+    stream = STREAMS.get(str(path))
+    if stream is None:
+        return path.open("wb")
+    for each in (sys.stdout, sys.stderr):
+        each.flush()
+    return os.fdopen(os.dup(stream), "wb")
 
 
 def _encode(rows: Rows, sink: BinaryIO, relation: Relation, endpoint: Endpoint, types: Mapping[str, Type]) -> int:

@@ -31,14 +31,16 @@ def test_member(path: str, held: list[int], probes: list[int]) -> None:
 
 
 @both_paths
-@given(held=VALUES, probes=VALUES, often=st.integers(1, 40))
-def test_numbers_are_added_where_their_keys_are(path: str, held: list[int], probes: list[int], often: int) -> None:
-    run = Run(sorted_keys(held))
-    there = sorted({*probes, *held[::often]})
-    totals = np.arange(run.size)
-    run.add(keys(there), keys(range(1, len(there) + 1)), totals)
-    given_to = {probe: number for number, probe in enumerate(there, 1)}
-    assert totals.tolist() == [at + given_to.get(key, 0) for at, key in enumerate(sorted(set(held)))]
+@given(held=VALUES, others=VALUES, dense=st.integers(0, 4000), step=st.integers(1, 5))
+def test_numbers_are_added_where_their_keys_are(
+    path: str, held: list[int], others: list[int], dense: int, step: int
+) -> None:
+    run = Run(sorted_keys([*held, *range(0, dense, step)]))
+    given_ = sorted_keys([*others, *range(dense // 3, dense, 2)])
+    sums = np.arange(run.size)
+    numbers = {key: at + 1 for at, key in enumerate(given_.tolist())}
+    run.lodge(given_, np.arange(1, given_.size + 1), sums)
+    assert sums.tolist() == [at + numbers.get(key, 0) for at, key in enumerate(run.keys.tolist())]
 
 
 @both_paths
