@@ -22,6 +22,7 @@ from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
 from sempre.backends import head_groups
 from sempre.backends.bindings import Bindings, Gather, Views, compute, view_of
 from sempre.backends.column_values import ColumnValues
+from sempre.backends.growing import Grown, grow
 from sempre.backends.lookups import Scan
 from sempre.backends.new_facts import NewFacts, summed
 from sempre.backends.ordering import Ordering
@@ -58,6 +59,7 @@ from sempre.plan.backend import (
     CountedOf,
     CycleAlgebra,
     Executable,
+    GrownOf,
     Look,
     ModuleAlgebra,
     OrderingOf,
@@ -456,6 +458,22 @@ class LocalBackend:
             self.instances += sum(int(counted.weights.sum()) for counted in walked.counts.values())
         return walked
 
+    def grow(
+        self,
+        front: Mapping[str, RowSet],
+        plans: Sequence[CompiledPlan],
+        views: Views,
+        present: Mapping[str, TraceView],
+    ) -> Grown | None:
+        """Follow what is new fact by fact, or None where arrays have to do it."""
+        if not all(prepared.rerankable() for prepared in plans):
+            return None
+        grown = grow(front, [prepared.plan for prepared in plans], views, present, self.values, self._look)
+        if grown is None:
+            return None
+        self.saw(grown[1])
+        return grown[0]
+
     def rerank(
         self,
         front: Mapping[str, RowSet],
@@ -719,5 +737,6 @@ if TYPE_CHECKING:
     _executable: type[Executable] = CompiledPlan
     _walk: type[WalkOf[RowSet, Counted]] = WalkResult
     _reranked: type[RerankedOf[RowSet, Counted]] = Reranked
+    _grown: type[GrownOf[RowSet, Counted]] = Grown
     _ordering: type[OrderingOf[RowSet]] = Ordering
     _chain: type[ChainOf[RowSet, Trace, TraceView, Counted]] = Chain
