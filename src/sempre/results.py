@@ -42,9 +42,14 @@ def _strings(texts: Any) -> Any:
 
 
 class Decoder:
-    """Turns codes of one database back into values."""
+    """Turns codes of one database back into values.
 
-    def __init__(self, values: Values, types: Mapping[str, Type]) -> None:
+    With `remembering`, records stay known from one call to the next: for somebody who decodes rows of one state one by
+    one, since many of them may hold parts of the same list.
+    """
+
+    def __init__(self, values: Values, types: Mapping[str, Type], *, remembering: bool = False) -> None:
+        self._known: dict[tuple[str, int], Value] | None = {} if remembering else None
         self._values = values
         self._types = types
         # All texts as an Arrow array, and how often codes had been taken back when it was made.
@@ -109,7 +114,7 @@ class Decoder:
 
     def _records(self, column: Column, type_: Type) -> list[Value]:
         """Records as nested tuples, level by level, so that long lists do not exhaust the stack."""
-        known: dict[tuple[str, int], Value] = {}
+        known: dict[tuple[str, int], Value] = {} if self._known is None else self._known
         # Fields of a record have smaller codes within one table only; order by need instead.
         stack = [(type_.name, int(code)) for code in column]
         while stack:

@@ -20,7 +20,7 @@ from sempre.explain.absence_document import Attempt
 from sempre.explain.checker import check_proof, solve, value_of
 from sempre.explain.wording import fact_text
 from sempre.files import read_changes
-from sempre.lang.parser import parse_atom
+from sempre.lang.parser import fact_atom, parse_atom
 from sempre.lang.printer import to_text
 from sempre.limits import Limits
 from sempre.query import constant
@@ -268,7 +268,7 @@ def check_explanations(case: Case, strategy: str, **options: Any) -> int:
 
 
 def _fact(text: str, checked: CheckedProgram) -> tuple[str, tuple[object, ...]]:
-    atom = parse_atom(text)
+    atom = fact_atom(parse_atom(text))
     kinds = checked.relations[atom.relation].kinds
     values = (
         float(constant(arg)) if kind is Kind.FLOAT else constant(arg)

@@ -318,8 +318,8 @@ class Epochs:
         assert self._workers is not None
         revive(self._stratified("workers"), self._workers)
 
-    def _explained(self, fact: str, **options: Any) -> Any:
-        """Why a fact holds."""
+    def _explained(self, relation: Relation, row: Any, **options: Any) -> Any:
+        """Why a row of a relation holds, or does not."""
         raise NotImplementedError
 
     def _caused(self, changes: ChangeSet, result: EpochResult, epoch: int, relation: str) -> pa.Table:

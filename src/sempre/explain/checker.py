@@ -30,6 +30,7 @@ from sempre.analysis.model import (
     Var,
 )
 from sempre.explain.generating import numbers
+from sempre.files.records import parse_record
 from sempre.kernel.reduce import aggregate
 from sempre.network.python_functors import equal_floats, function, matches
 from sempre.rewrites.ranges import RANGE
@@ -120,6 +121,8 @@ class _Checker:
         """A value of JSON as what it stands for."""
         if kind is Kind.FLOAT:
             return float(value)
+        if kind is Kind.RECORD and isinstance(value, str):
+            value = parse_record(value, self.program.types[type_name], self.program.types)
         if kind is Kind.RECORD and value is not None and self.program.types[type_name].branches:
             return self._branch(value, type_name)
         if kind is Kind.RECORD and value is not None:

@@ -115,7 +115,7 @@ def how_many(kind: Kind, begin: Any, end: Any, step: Any = None) -> int:
     if not (begin < end if step > 0 else step < 0 and begin > end):
         return 1
     if kind is not Kind.FLOAT:
-        return (abs(end - begin) - 1) // abs(step) + 1
+        return int((abs(end - begin) - 1) // abs(step) + 1)
     steps = abs(end - begin) / abs(step)
     is_one = steps != steps or begin + step == begin  # inf / inf, or nothing comes of a step
     return 1 if is_one else int(min(steps, 2.0**64)) + 1
