@@ -29,6 +29,7 @@ from tests.budget import seeds
 from tests.engine import STRATEGIES, Truth, database, lists, updated
 from tests.oracle.naive import Facts, explicit_facts
 from tests.oracle.values import Row, same
+from tests.property.branching import branching_case
 from tests.property.dice import RECORD, SYMBOLS
 from tests.property.explained import OracleFacts, rounds
 from tests.property.guarding import choosing_case, guarding_case
@@ -112,7 +113,7 @@ def test_facts_that_are_hard_to_write_have_proofs_and_can_be_deleted_by_what_the
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("make", [choosing_case, guarding_case])
+@pytest.mark.parametrize("make", [choosing_case, guarding_case, branching_case])
 def test_what_relations_keep_has_proofs(make: Callable[[random.Random], Case], seed: int) -> None:
     case = make(random.Random(seed))
     with database(case.program, STRATEGIES[seed % len(STRATEGIES)], (WIDE, NARROW)[seed % 2]) as db:

@@ -336,3 +336,19 @@ def test_values_of_a_proof_that_share_their_ends_are_decoded_once(monkeypatch: p
         assert isinstance(proof, Proof)
         assert len(proof.to_json()["nodes"]) == length + 1
     assert read <= 3 * length
+
+
+def test_totals_by_branches_are_checked() -> None:
+    rules = """
+    .type Tree = Leaf {} | Two {l: Tree, r: Tree}
+    .decl held(t: Tree, x: number)
+    .decl size(t: Tree, n: number)
+    size(t, count(x)) :- held(t, x).
+    size($Two(t, t), count(x)) :- held(t, x).
+    """
+    leaf: Any = ("Leaf",)
+    with sempre.Database(rules) as db:
+        db.apply(insert={"held": [(leaf, 1), (leaf, 2), (("Two", leaf, leaf), 3)], "size": [(leaf, 7)]})
+        assert sorted(n for _, n in db["size"]) == [1, 3, 3]
+        for row in db["size"]:
+            assert db["size"].explain(row).check() == []
