@@ -13,7 +13,7 @@ DOCS_VENV := $(BUILD)/docs
 SHARED ?= ../shared
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-core test-property test-units loops test-spark test-classic test-connect test-quick test-slow slow-random slow-others test-faults check format errors bench bench-updates bench-modules bench-active dist lock clean
+.PHONY: help setup demo docs test test-core test-property test-units loops test-spark test-classic test-connect test-quick test-slow slow-random slow-others test-stores test-faults check format errors bench bench-updates bench-modules bench-active dist lock clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -47,26 +47,41 @@ loops: setup
 
 test-spark: setup test-classic test-connect  ## the tests on Spark: a process with a classic session, one with Connect
 
-test-classic: setup
+# Where there is none, tests on Spark take longer.
+$(BUILD)/spark.jsa: $(STAMP)
+	@$(BIN)/python -m tests.spark.class_archive $@
+
+test-classic: setup $(BUILD)/spark.jsa
 	SEMPRE_TEST_SPARK=classic $(BIN)/python -m pytest -q -m "not slow" tests/spark
 
-test-connect: setup
+test-connect: setup $(BUILD)/spark.jsa
 	SEMPRE_TEST_SPARK=connect $(BIN)/python -m pytest -q -m "not slow" tests/spark
 
 test-quick: setup  ## a minute of tests, for every save
 	$(BIN)/python -m pytest -q -x -m "not slow and not spark" tests/scripts tests/errors tests/unit/lang tests/unit/analysis tests/unit/kernel
 
-# Both lanes take about 45 minutes; SEMPRE_BUDGET=0.02 shortens what searches by time.
+# SEMPRE_BUDGET=0.02 shortens what searches by time: docs/dev/testing.md says to what. A line tells of each file that is
+# done; the reports of the lanes come when they end, and stay in build/slow-*.log.
 test-slow: setup  ## the slow tests alone, in an hour
-	@$(MAKE) --no-print-directory -j 2 -O slow-random slow-others
+	@$(MAKE) --no-print-directory -k -j 2 slow-random slow-others test-stores
 
+SLOW := $(BIN)/python -m pytest -q -m slow -p tests.progress
 SLOW_LAST := tests/property/test_extremes.py tests/property/test_store_machine.py
+OTHER_TESTS = $(filter-out tests/property/ tests/__pycache__/,$(wildcard tests/*/))
 
 slow-random: loops
-	$(BIN)/python -m pytest -q -m slow tests/property $(SLOW_LAST:%=--ignore %) $(ARGS)
+	@mkdir -p $(BUILD)
+	@$(SLOW) tests/property $(SLOW_LAST:%=--ignore %) $(ARGS) >$(BUILD)/$@.log; code=$$?; cat $(BUILD)/$@.log; exit $$code
 
 slow-others: loops
-	$(BIN)/python -m pytest -q -m slow $(SLOW_LAST) $(filter-out tests/property/ tests/__pycache__/,$(wildcard tests/*/)) $(ARGS)
+	@mkdir -p $(BUILD)
+	@$(SLOW) $(SLOW_LAST) $(OTHER_TESTS) $(ARGS) >$(BUILD)/$@.log; code=$$?; cat $(BUILD)/$@.log; exit $$code
+
+STORE_TESTS := tests/unit/storage tests/unit/active/test_stores.py tests/unit/cli/test_stores.py tests/property/test_stores.py \
+  tests/property/test_active_stores.py tests/property/test_same_program.py tests/property/test_store_machine.py
+
+test-stores: loops  ## the tests of stores on a server that speaks S3
+	SEMPRE_TEST_STORES=s3 $(BIN)/python -m pytest -q -m "not slow and not spark" $(STORE_TESTS) $(ARGS)
 
 test-faults: setup  ## signals, kills, full disks and damaged files for 15 minutes; ARGS='--minutes 2' for less
 	$(BIN)/python -m tests.faults $(ARGS)

@@ -13,7 +13,6 @@ import json
 import multiprocessing
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -129,13 +128,16 @@ def _run_once(benchmark: Benchmark, options: list[str], source: Path) -> dict[st
         report = Path(scratch) / "report.json"
         command = [sys.executable, "-m", "sempre.cli", "run", str(benchmark.program), "-F", str(benchmark.facts)]
         command += ["-D", scratch, "--on", "local", "--report", str(report), *options]
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         environment = os.environ | {"PYTHONPATH": str(source)}
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"`{benchmark.name}` failed with exit code {process.returncode}")
         epoch: dict[str, Any] = json.loads(report.read_text("utf-8"))["epochs"][0]
-        # Of the whole process, reading and start included.
-        epoch["processor"] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        # Of the whole process: start, reading and writing included. What the report has was measured before writing.
+        epoch["processor"] = usage.ru_utime + usage.ru_stime
+        epoch["peak_rss"] = 1024 * usage.ru_maxrss
         return epoch
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A shell that runs the tests in the background ignores Ctrl-C for them, and for all that they start. Tests send it.
@@ -24,3 +27,23 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is about a folder is left out where there is none."""
+    if os.environ.get("SEMPRE_TEST_STORES"):
+        out = [item for item in items if item.get_closest_marker("folder")]
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in out]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def stores_elsewhere() -> Iterator[None]:
+    """With SEMPRE_TEST_STORES, stores are behind URLs."""
+    if not os.environ.get("SEMPRE_TEST_STORES"):
+        yield
+        return
+    from tests.elsewhere import elsewhere
+
+    with elsewhere():
+        yield

@@ -861,7 +861,7 @@ STATES = (
     Entry(
         "E608",
         "a place where no store can be: nothing here reaches it, or it has no puts that fail where the name exists",
-        "Install what the message names, or use a directory.",
+        "Install what the message names, use a directory, or `--on spark` where Spark's Java knows the place.",
         "`sempre init viewfs://lake/store p.dl`",
     ),
     Entry(

@@ -15,22 +15,25 @@ from typing import Any, Protocol
 
 from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.data import dataclass
+from sempre.kernel.spare import give_back
 from sempre.maintain.auto import ChosenStrategy
+from sempre.maintain.costs import RANKED, History
 from sempre.maintain.decide import (
     AUTO,
     ELASTIC,
     GUARDED,
     Choices,
     Decision,
-    History,
     calls_python,
     decide,
     is_guarded,
     strategy_for,
 )
+from sempre.maintain.expected import Expected
 from sempre.maintain.guarded import Guarded
 from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
+from sempre.maintain.ranked_or_counted import RankedOrCounted
 from sempre.maintain.recompute import materialize
 from sempre.maintain.registry import STRATEGIES
 from sempre.maintain.sequence import Sequence
@@ -100,7 +103,8 @@ class StratumReport:
     """How a stratum was brought up to date; that of neighbors goes by the name of what is sorted.
 
     `why` has the numbers that choices were based on, where there were some; `modules` are those that took part.
-    `profile` is what was measured of rules and rounds, if that was asked for.
+    `profile` is what was measured of rules and rounds, if that was asked for. `expected` is what places were expected
+    to cost, where there was a choice.
     """
 
     relations: tuple[str, ...]
@@ -113,6 +117,7 @@ class StratumReport:
     why: str = ""
     modules: tuple[str, ...] = ()
     profile: Mapping[str, Any] | None = None
+    expected: tuple[Expected, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +372,8 @@ class Engine:
         after = Snapshot(before.epoch + 1, False, epoch.new, explicit, memories, batches)
         why = "; ".join(epoch.notes)
         why = (f"first materialization; {why}" if why else "first materialization") if before.blank else why
+        if before.blank and sum(map(len, epoch.new.values())) >= self.backend.limits.give_back_rows:
+            give_back()
         used = {report.placement for report in reports}
         result = EpochResult(
             epoch.changes,
@@ -418,13 +425,14 @@ class Engine:
             self.meter.begin()
         if self.announce is not None:
             self.announce(f"epoch {before.epoch + 1}, {shown(stratum.relations)}")
+        expected: tuple[Expected, ...] = ()
         if not stratum.nonrecursive and not stratum.recursive and not is_guarded(stratum, self.program):
             outcome = self._explicit_only(epoch, stratum)
             decision = Decision(outcome.versions[stratum.relations[0]].place, self.strategy)
             epoch.new.update(outcome.versions)
             epoch.changes.update({name: change for name, change in outcome.changes.items() if change})
         else:
-            decision, outcome = self._evaluated(epoch, stratum, before, started)
+            decision, outcome, expected = self._evaluated(epoch, stratum, before, started)
         order = self._order(stratum)
         report = StratumReport(
             stratum.relations if order is None else (order.source,),
@@ -437,16 +445,22 @@ class Engine:
             outcome.why or decision.why,
             tuple(map(str, outcome.modules)),
             None if self.meter is None else self.meter.taken((*stratum.nonrecursive, *stratum.recursive)),
+            expected,
         )
         return outcome.memory, report
 
-    def _evaluated(self, epoch: Work, stratum: Stratum, before: Snapshot, started: float) -> tuple[Decision, Outcome]:
+    def _evaluated(
+        self, epoch: Work, stratum: Stratum, before: Snapshot, started: float
+    ) -> tuple[Decision, Outcome, tuple[Expected, ...]]:
         """A stratum with rules: decides how and where it runs, and again when that place turns out to be too small."""
         places, sizes, outgrown = self.places, EpochSizes(epoch, stratum), ""
         home = None if before.blank else before.versions[stratum.relations[0]].place
         history, options = self._history(stratum, before, home), self._options(stratum)
+        expected: tuple[Expected, ...] = ()
         while True:
             decision = decide(stratum, sizes, history, options, home, outgrown)
+            expected = expected or places.expected(stratum, sizes, decision, home)
+            began = time.perf_counter()
             if decision.note and decision.note not in epoch.notes:
                 epoch.notes.append(decision.note)
             room = places.room(decision.place)
@@ -475,8 +489,10 @@ class Engine:
                 assert decision.followed
                 epoch.notes.append(f"{shown(stratum.relations)} not followed in the driver: {reason}")
                 options = replace(options, follows=None)
+        if expected:
+            places.ran(stratum, expected[0], decision, outcome.how, time.perf_counter() - began)
         places.take(epoch, work, outcome)
-        return decision, outcome
+        return decision, outcome, expected
 
     def _run(self, work: Work, stratum: Stratum, before: Snapshot, decision: Decision) -> Outcome:
         """One stratum as it was decided; what it remembers of another place is of no use, so there it starts again."""
@@ -534,6 +550,8 @@ class Engine:
         name = strategy_for(stratum, self._options(stratum), place)
         if name == GUARDED:
             return Guarded()
+        if name == RANKED and self.strategy == AUTO:
+            return RankedOrCounted()
         return ByIteration(True, self.switch) if name == ELASTIC and self.switch is not None else STRATEGIES[name]
 
     def _order(self, stratum: Stratum) -> Neighbors | None:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from sempre.analysis.model import CheckedProgram, Stratum
 from sempre.data import dataclass
 from sempre.maintain.decide import (
+    RECOMPUTE,
     VALUE_BYTES,
     ChangeSize,
     Decision,
@@ -28,6 +29,7 @@ from sempre.maintain.decide import (
     needed_bytes,
     placed,
 )
+from sempre.maintain.expected import Expected, PlaceCosts
 from sempre.maintain.planning import Plans
 from sempre.maintain.strategy import Change, Outcome, Work
 from sempre.plan.backend import CLUSTER, DRIVER, WORKERS, Backend, Rows, Version
@@ -117,6 +119,7 @@ class Places:
         self._fixed = only or (wanted if wanted in backends else None)
         self.main = self._fixed or DRIVER
         self.plans = {name: Plans(program, backend) for name, backend in backends.items()}
+        self.costs = PlaceCosts(self.limits.similar_share)
         # Per relation and place, the versions before and after the last change that were brought there: unchanged ones
         # are not brought again, and of changed ones the change alone.
         self._brought: dict[tuple[str, str], tuple[tuple[Version, Version], ...]] = {}
@@ -163,6 +166,23 @@ class Places:
         if self._fixed is not None or place == CLUSTER:
             return None
         return self.budget if place == DRIVER else self.workers_budget
+
+    def expected(
+        self, stratum: Stratum, sizes: EpochSizes, decision: Decision, home: str | None
+    ) -> tuple[Expected, ...]:
+        """What each place is expected to cost a stratum, where there is a choice."""
+        if self._fixed is not None or len(self.backends) < 2:
+            return ()
+        rooms = {place: self.room(place) for place in self.backends}
+        needed = needed_bytes(self._program, stratum, sizes.rows)
+        return self.costs.expected(stratum.index, needed, rooms, home, decision.change)
+
+    def ran(self, stratum: Stratum, expected: Expected, decision: Decision, how: str, seconds: float) -> None:
+        """What a stratum has cost where it was decided to run; `how` it was brought up to date."""
+        if (decision.update or decision.followed) and how != RECOMPUTE:
+            self.costs.followed(stratum.index, decision.place, decision.change, seconds)
+        else:
+            self.costs.ran(stratum.index, decision.place, expected.bytes, seconds)
 
     def guard(
         self, stratum: Stratum, epoch: Work, observe: Callable[[int, int], None], room: int

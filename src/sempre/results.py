@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,16 @@ import numpy as np
 from sempre.analysis.model import Kind, Relation, Type
 from sempre.data import dataclass
 from sempre.files.arrays import bytes_to_arrow, to_arrow
+from sempre.files.coded_rows import CodedRows
 from sempre.files.record_codes import texts_of
 from sempre.files.records import BranchValue, Value
 from sempre.files.symbols import pool_to_arrow
 from sempre.kernel.layout import Column
-from sempre.kernel.values import Values, floats_of
+from sempre.kernel.values import Symbols, Values, floats_of
 
 # Beyond this share of the symbol table it is quicker to take from an Arrow array of all texts.
 BULK_ROWS = 4096
+NO_ROWS = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,9 @@ class RelationShape:
     def decoded(self, columns: Sequence[Column], size: int) -> Any:
         return self.decoder.table(self.relation, columns, size)
 
+    def streamed(self, columns: Callable[[int, int], Sequence[Column]], size: int) -> CodedRows:
+        return CodedRows(self.relation, size, columns, self.decoded, self.decoder.symbols)
+
 
 def _strings(texts: Any) -> Any:
     """The texts as Arrow's `string`, if they fit; then offsets are half as wide."""
@@ -39,6 +44,24 @@ def _strings(texts: Any) -> Any:
         return texts.cast(pa.string())
     except pa.ArrowInvalid:
         return texts
+
+
+def _taken(texts: Any, others: Any, column: Column) -> Any:
+    """The texts of codes; those after the last of `texts` are in `others`, which are few where there are many texts."""
+    import pyarrow as pa
+
+    beyond = np.flatnonzero(column >= len(texts)) if len(others) else NO_ROWS
+    if not beyond.size:
+        return _strings(texts.take(to_arrow(column, pa.int64())))
+    if beyond.size == column.size:
+        return _strings(others.take(to_arrow(column - len(texts), pa.int64())))
+    # Those in question stand side by side: one array of each, and then in their places.
+    within = np.flatnonzero(column < len(texts))
+    here, there = to_arrow(column[within], pa.int64()), to_arrow(column[beyond] - len(texts), pa.int64())
+    both = pa.concat_arrays([part.cast(pa.large_string()) for part in (texts.take(here), others.take(there))])
+    order = np.empty(column.size, np.int64)
+    order[within], order[beyond] = np.arange(within.size), np.arange(within.size, column.size)
+    return _strings(both.take(to_arrow(order, pa.int64())))
 
 
 class Decoder:
@@ -52,9 +75,15 @@ class Decoder:
         self._known: dict[tuple[str, int], Value] | None = {} if remembering else None
         self._values = values
         self._types = types
-        # All texts as an Arrow array, and how often codes had been taken back when it was made.
-        self._texts: Any = None
-        self._forgotten = 0
+        # The texts of the first codes and those after them, as Arrow arrays; and what the table of texts was like then:
+        # how often codes had been taken back, and how many there were.
+        self._texts: tuple[Any, Any] | None = None
+        self._known = (0, 0)
+
+    @property
+    def symbols(self) -> Symbols:
+        """The texts of codes."""
+        return self._values.symbols
 
     def table(self, relation: Relation, columns: Sequence[Column], size: int) -> Any:
         """An Arrow table of the rows."""
@@ -88,11 +117,11 @@ class Decoder:
         symbols = self._values.symbols
         if column.size < BULK_ROWS:
             return bytes_to_arrow([text.encode() for text in symbols.decode(column)], pa.string())
-        texts = self._texts
-        if texts is None or len(texts) < len(symbols) or self._forgotten != symbols.forgotten:
-            self._forgotten = symbols.forgotten
-            texts = self._texts = _strings(pool_to_arrow(symbols.utf8()))
-        return _strings(texts.take(to_arrow(column, pa.int64())))
+        known = symbols.forgotten, len(symbols)
+        if self._texts is None or self._known != known:
+            pool, others = symbols.pools()
+            self._texts, self._known = (_strings(pool_to_arrow(pool)), _strings(pool_to_arrow(others))), known
+        return _taken(*self._texts, column)
 
     def tuples(self, relation: Relation, columns: Sequence[Column], size: int) -> Iterator[tuple[Any, ...]]:
         """The rows as Python tuples."""

@@ -109,9 +109,13 @@ class State:
         return self._indexes[relation, columns].get(key, ())
 
 
+def guarded(clauses: Clauses) -> set[str]:
+    """The relations with a subsumption or a limit: they do not keep all rows."""
+    return {*(clause.relation for clause in clauses.dominances), *(name for name, _ in clauses.limits)}
+
+
 def _fixpoint(clauses: Clauses, stratum: Stratum, explicit: Facts, state: State) -> None:
-    guarded = {*(clause.relation for clause in clauses.dominances), *(name for name, _ in clauses.limits)}
-    if guarded & set(stratum.relations):
+    if guarded(clauses) & set(stratum.relations):
         _rounds(clauses, stratum, explicit, state)
         return
     for _ in range(MAX_ROUNDS):

@@ -200,3 +200,13 @@ def test_plus_joins_symbols() -> None:
         '.decl p(x: symbol) .decl q(x: symbol) q(x + ("-" + y)) :- p(x), p(y), x + y != "aa".', p={("a",), ("b",)}
     )
     assert found["q"] == {("a-b",), ("b-a",), ("b-b",)}
+
+
+def test_relations_that_do_not_keep_all_rows_have_no_iterations() -> None:
+    """Without what drops rows, distances around a cycle would go on without end."""
+    program = parse(
+        ".decl e(x: number, y: number) .decl d(x: number, n: number) d(0, 0). e(0, 0). "
+        "d(y, n + 1) :- d(x, n), e(x, y). d(x, a) <= d(x, b) :- b < a."
+    )
+    assert evaluate(program, {})["d"] == {(0, 0)}
+    assert "d" not in iterations(program, explicit_facts(program))

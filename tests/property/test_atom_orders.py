@@ -63,9 +63,10 @@ def test_names_that_say_little_are_not_looked_up_alone(monkeypatch: pytest.Monke
     assert most <= MOST * least
 
     # A planted defect: of the atoms that can be looked up, the first in the text is next, and rows have no choice.
-    def in_order(literal: Any, known: frozenset[str], statistics: Any) -> tuple[float, str, str]:
-        return 0.0 if planner._can_be_looked_up(literal, known) else 1.0, "", ""
+    def in_order(body: Any, atoms: list[int], known: frozenset[str], statistics: Any) -> int | None:
+        served = (index for index in atoms if planner._can_be_looked_up(body[index], known))
+        return next(served, min(atoms, default=None))
 
-    monkeypatch.setattr(planner, "_preference", in_order)
+    monkeypatch.setattr(planner, "_preferred", in_order)
     monkeypatch.setattr(planner, "_rival", lambda *_: None)
     assert orders.spread("dispatch", 10)[-1] > MOST * least

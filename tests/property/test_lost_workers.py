@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from sempre.workers.crew import WorkersLost
 from sempre.workers.framing import Frame
 from sempre.workers.worker import Worker
 from tests import engine
+from tests.budget import seeds
 from tests.engine import STRATEGIES, check_epochs
 from tests.memories import check_memories
 from tests.property.programs import random_case
@@ -133,19 +135,20 @@ def test_trouble(kind: str, strategy: str, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("kind", sorted(TROUBLES))
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_much_trouble(kind: str, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(kind, strategy, range(541_000, 541_030), monkeypatch)
+    run(kind, strategy, seeds(541_000, 15), monkeypatch)
 
 
-def run(kind: str, strategy: str, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+def run(kind: str, strategy: str, tried: Iterable[int], monkeypatch: pytest.MonkeyPatch) -> None:
     plant, most = TROUBLES[kind]
-    happened = 0
-    for seed in seeds:
+    cases = happened = 0
+    for seed in tried:
+        cases += 1
         with monkeypatch.context() as patched:
             trouble = Trouble(random.Random(seed), most)
             plant(patched, trouble)
             check(strategy, seed)
             happened += trouble.happened
-    assert happened, "nothing ever went wrong"
+    assert happened or cases < CASES, "nothing ever went wrong"
 
 
 def test_beats_do_not_count_as_messages() -> None:

@@ -23,6 +23,7 @@ from sempre.api import refresh as refreshing
 from sempre.api.stores import vacuum
 from sempre.diagnostics import DataError
 from sempre.storage.keeper import Keeper
+from tests.budget import seeds
 
 Row = tuple[str, int]
 
@@ -268,10 +269,12 @@ def test_facts_are_those_of_the_source(kind: str, tmp_path: Path) -> None:
         run(kind, tmp_path / str(seed), random.Random(f"{kind} {seed}"))
 
 
+# What pyiceberg says of tables without rows that are overwritten.
+@pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TABLES)
 def test_many(kind: str, tmp_path: Path) -> None:
-    for seed in range(60):
+    for seed in seeds(0, 30):
         run(kind, tmp_path / str(seed), random.Random(f"many {kind} {seed}"))
 
 

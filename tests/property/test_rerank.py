@@ -159,6 +159,18 @@ def _nothing(counted: Mapping[str, Any]) -> dict[str, Any]:
     return {name: type(c)(c.packing, c.keys[:0], c.weights[:0]) for name, c in counted.items()}
 
 
+def sieves_of_other_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sieves ask for the values beside those that the later lookup asks for."""
+    original = reranks.Settling._parts
+
+    def wrong(*args: Any) -> list[int]:
+        parts = original(*args)
+        parts[-2] += 1
+        return parts
+
+    monkeypatch.setattr(reranks.Settling, "_parts", wrong)
+
+
 DEFECTS: dict[str, Plant] = {
     "facts keep their ranks": altered(lambda found: replace(found, ranks=_nothing(found.ranks))),
     "facts keep their numbers": altered(lambda found: replace(found, tight=_nothing(found.tight))),
@@ -171,6 +183,7 @@ DEFECTS: dict[str, Plant] = {
     "nothing is explicit": nothing_explicit,
     "counted when back": counted_back,
     "negations change": changes_under_negations,
+    "sieves drop too much": sieves_of_other_values,
 }
 
 

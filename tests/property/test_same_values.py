@@ -23,6 +23,7 @@ from sempre.lang.parser import parse
 from sempre.network import codegen, proofs, python_functors
 from sempre.network.assembly import make_network
 from sempre.network.simulate import Adversary, Burst
+from tests.budget import SCALE, seeds
 from tests.oracle import naive, values
 from tests.oracle.values import OracleError, Row, canonical
 
@@ -334,21 +335,27 @@ def outcome(function: Callable[[str], Any], fault: type[Exception], text: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
-def test_functors_on_many_values(seed: int) -> None:
-    whole, faults = with_functors(random.Random(seed), 400)
-    agree(whole, EVERYBODY)
-    for program in faults:
-        agree(program, EVERYBODY[:2], fault=True)
+def test_functors_on_many_values() -> None:
+    for seed in seeds(0, 120):
+        whole, faults = with_functors(random.Random(seed), 400 if SCALE >= 1 else 40)
+        agree(whole, EVERYBODY)
+        for program in faults:
+            agree(program, EVERYBODY[:2], fault=True)
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))])
-def test_comparisons_aggregates_and_structures(seed: int) -> None:
-    rng = random.Random(seed)
+def test_comparisons_aggregates_and_structures() -> None:
+    rng = random.Random(1)
     for program in (with_comparisons(rng), with_aggregates(rng), with_structures(rng)):
-        agree(program, EVERYBODY if seed > 1 else EVERYBODY[:2])
-    if seed == 1:
-        agree(with_structures(rng), [by_processes])
+        agree(program, EVERYBODY[:2])
+    agree(with_structures(rng), [by_processes])
+
+
+@pytest.mark.slow
+def test_many_comparisons_aggregates_and_structures() -> None:
+    for seed in seeds(2, 90):
+        rng = random.Random(seed)
+        for program in (with_comparisons(rng), with_aggregates(rng), with_structures(rng)):
+            agree(program, EVERYBODY)
 
 
 @pytest.mark.parametrize(("kind", "declared", "samples"), LOCATIONS, ids=[each[0] for each in LOCATIONS])

@@ -146,19 +146,22 @@ def sees_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "_together", together)
 
 
-DEFECTS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {
-    "neighbors agree": ("recompute", neighbors_agree),
-    "one for all": ("recompute", one_for_all),
-    "weights of rows": ("dredc", weights_of_rows),
-    "weights of joins": ("dredc", weights_of_joins),
-    "joins see more": ("recompute", sees_more),
+Plant = Callable[[pytest.MonkeyPatch], None]
+FACTS, NUMBERS = r"^\w+ (added |removed )?after epoch \d", r"^nonrec of \w+ after epoch \d"
+# The strategy that shows it, and how: wrong facts, a wrong number of instances, or a variable that is not there.
+DEFECTS: dict[str, tuple[str, Plant, type[Exception], str]] = {
+    "neighbors agree": ("recompute", neighbors_agree, AssertionError, FACTS),
+    "one for all": ("recompute", one_for_all, AssertionError, FACTS),
+    "weights of rows": ("dredc", weights_of_rows, AssertionError, NUMBERS),
+    "weights of joins": ("dredc", weights_of_joins, AssertionError, NUMBERS),
+    "joins see more": ("recompute", sees_more, KeyError, r"^'\w+'$"),
 }
 
 
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    strategy, plant = DEFECTS[name]
+    strategy, plant, failure, said = DEFECTS[name]
     shared(monkeypatch)
     plant(monkeypatch)
-    with pytest.raises(Exception):  # noqa: B017, PT011  # a wrong result, or a variable that is not there
+    with pytest.raises(failure, match=said):
         check(strategy)

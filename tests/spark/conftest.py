@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.spark import class_archive
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Each JVM that starts here or in another process: about half of what a small job takes is to load classes.
+if class_archive.ARCHIVE.exists():
+    os.environ["JDK_JAVA_OPTIONS"] = class_archive.options(class_archive.ARCHIVE)
 
 
 KIND = os.environ.get("SEMPRE_TEST_SPARK", "classic")

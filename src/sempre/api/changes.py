@@ -85,8 +85,10 @@ class Report:
 
 def _stratum(report: StratumReport) -> dict[str, Any]:
     """How a stratum was brought up to date; what was not measured is left out."""
-    told = asdict(report)
-    return told if report.profile is not None else {name: value for name, value in told.items() if name != "profile"}
+    told = asdict(report) | {"expected": [asdict(each) for each in report.expected]}
+    missing = {"profile"} if report.profile is None else set()
+    missing |= set() if report.expected else {"expected"}
+    return {name: value for name, value in told.items() if name not in missing}
 
 
 def skew_of(rows: Sequence[int]) -> float:

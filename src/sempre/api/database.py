@@ -377,7 +377,8 @@ class Database(Epochs):
         """The database in a store, with the program that is in it; at an earlier epoch, it is only read."""
         from sempre.api.stores import stored_text
 
-        return Database(Program(*stored_text(store, epoch)), store=store, epoch=epoch, **options)
+        text = stored_text(store, epoch, options.get("spark"))
+        return Database(Program(*text), store=store, epoch=epoch, **options)
 
     def refresh(
         self, folder: str | Path | None = None, *, overwrite: bool = False, fail_on_recompute: bool = False

@@ -13,6 +13,7 @@ from sempre.analysis.model import CheckedProgram
 from sempre.api.refusals import check_place
 from sempre.diagnostics import Diagnostic, StateError
 from sempre.engine import Engine
+from sempre.files.locations import local_path
 from sempre.lang.parser import parse
 from sempre.limits import DEFAULTS, Limits
 from sempre.maintain.strategy import difference
@@ -22,27 +23,39 @@ from sempre.rewrites.passes import rewrite
 from sempre.storage.differences import Differences, differences, stored_alike
 from sempre.storage.digests import program_digest
 from sempre.storage.keeper import Keeper
+from sempre.storage.object_disk import is_reached
 from sempre.storage.store import Store
 from sempre.storage.stored_tables import LocalTables
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from sempre.api.changes import ChangeSet
     from sempre.api.database import Database
     from sempre.api.intake import Operation
     from sempre.api.program import Program
 
 
-def as_store(place: Any, limits: Limits = DEFAULTS) -> Store:
-    """The store at a place, or the one that was given."""
+def as_store(place: Any, limits: Limits = DEFAULTS, spark: SparkSession | None = None) -> Store:
+    """The store at a place, or the one that was given; where Python has no client for it, a session reaches it."""
     if isinstance(place, Store):
         return place
     check_place(place, "a store")
-    return Store(place, limits=limits)
+    if spark is None or is_reached_here(place):
+        return Store(place, limits=limits)
+    from sempre.storage.session_disk import session_disk
+
+    return Store(place, session_disk(spark, str(place)), limits)
 
 
-def stored_text(place: Any, epoch: int | None = None) -> tuple[str, str]:
+def is_reached_here(place: Any) -> bool:
+    """Whether this process reaches a place by itself."""
+    return local_path(place) is not None or is_reached(str(place))
+
+
+def stored_text(place: Any, epoch: int | None = None, spark: SparkSession | None = None) -> tuple[str, str]:
     """The program of a store, and the file it is in."""
-    store = as_store(place)
+    store = as_store(place, spark=spark)
     store.require()
     manifest = store.manifest(epoch)
     return store.program_text(manifest), store.shown(manifest.program.path)
@@ -63,7 +76,7 @@ def program_differences(store: Store, program: Program, epoch: int | None = None
 def attach(database: Database, place: Any, epoch: int | None, migrate: bool) -> Keeper:
     """Give a database the state of a store, and let its epochs go there."""
     engine = database._engine
-    store = as_store(place, database._options.limits)
+    store = as_store(place, database._options.limits, database._spark)
     if epoch is not None:
         store.require()
     backend, cluster = database._backend, database._cluster

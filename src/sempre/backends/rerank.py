@@ -6,12 +6,13 @@ version, and which of them are out is known to the settler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from sempre.analysis.model import Var
 from sempre.backends.bindings import Views, view_of
 from sempre.backends.walk_code import NotWalkable, WalkWriter, front_of, is_plain, is_walkable_step, place_of, table_of
 from sempre.kernel import compiled
@@ -19,7 +20,7 @@ from sempre.kernel.layout import Column, Packing
 from sempre.kernel.tally import Counted, Tally
 from sempre.kernel.trace import RowSet, TraceView
 from sempre.kernel.values import Values
-from sempre.plan.ops import Either, Plan, Probe, Read, Step
+from sempre.plan.ops import Assign, Either, Plan, Probe, Read, Step
 
 # Instructions of kernel/settler.py, which is imported only once it is loaded.
 OWN, EITHER = 6, 7
@@ -36,8 +37,11 @@ WORK_ANYWAY = 1 << 20
 NEARLY = 0.25
 # How much work is done before somebody is asked whether to go on: some milliseconds.
 SLICE = 1 << 17
-# A front of more facts than these is for arrays: they take a fact in less time, if there are many.
-FRONT = 1 << 10
+# A sieve has two to the power of this bits for each key that it is made of, and at most so many altogether.
+SIEVE_BITS, MOST_SIEVE_BITS = 3, 27
+# A front of more facts than these is tried with a part of the budget, one of more than those is for arrays: they take a
+# fact in less time, if there are many.
+FRONT, MOST_FRONT = 1 << 10, 1 << 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +70,37 @@ def _followed(step: Step) -> bool:
     return isinstance(step, Probe) or is_walkable_step(step, frozenset())
 
 
+def _certain(step: Probe, following: Sequence[Step]) -> Iterator[Probe]:
+    """The lookups that come after a step for certain, and that ask for what it binds and for what is bound before."""
+    binds = {var.name for _, var in step.binds}
+    between: set[str] = set()
+    for later in following:
+        ways = [way[0] for way in later.options] if isinstance(later, Either) else [later]
+        for probe in ways:
+            asked = {arg.name for arg in probe.lookup if isinstance(arg, Var)} if isinstance(probe, Probe) else set()
+            if isinstance(probe, Probe) and asked & binds and not asked & between:
+                yield probe
+        if isinstance(later, Either):
+            return
+        if isinstance(later, Probe):
+            between |= {var.name for _, var in later.binds}
+        elif isinstance(later, Assign):
+            between.add(later.var.name)
+
+
 @dataclass(slots=True)
 class Settling(WalkWriter):
     """Code for the settler."""
 
     own: Mapping[str, tuple[int, Packing]] = field(default_factory=dict)  # the number of a relation, and its keys
     before: list[int] = field(default_factory=list)
+    sieve_of: list[int] = field(default_factory=list)
+    sieves: list[int] = field(default_factory=list)
+    tables: list[tuple[int, ...]] = field(default_factory=list)
     bodies: int = 0
     most_bodies: int = 0
+    mark_bytes: int = 0
+    _table_of: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def plan_of(self, plan: Plan, views: Views, task: int) -> tuple[int, int, int, int]:
         """Write one plan; returns where it starts, its task, and how many lookups in the stratum it makes."""
@@ -89,6 +116,7 @@ class Settling(WalkWriter):
 
     def emit(self, *numbers: int) -> None:
         self.before.append(len(self.starts) - 1)
+        self.sieve_of.append(-1)
         WalkWriter.emit(self, *numbers)
 
     def step(self, step: Step) -> None:
@@ -103,6 +131,8 @@ class Settling(WalkWriter):
                 self.either(plan, step, steps[at + 1 :])
                 return
             self.step(step)
+            if isinstance(step, Probe):
+                self.sieve(step, steps[at + 1 :])
         self.result(plan, *self.own[plan.relation])
 
     def own_probe(self, step: Probe) -> None:
@@ -118,6 +148,50 @@ class Settling(WalkWriter):
             *columns, *self.prefix(step, layout)[1:], *self.binds(step, layout),
         )  # fmt: skip
         self.bodies += 1
+
+    # ------------------------------------------------------------------------------------------------- sieves
+
+    def sieve(self, step: Probe, following: Sequence[Step]) -> None:
+        """Say which of the lookups that follow for certain sorts out what the last instruction finds, if one does."""
+        found = [self._read(later) for later in _certain(step, following)]
+        if found:
+            later, source, layout = min(found, key=lambda each: self._keys(each[1]))
+            self.sieve_of[-1] = len(self.sieves)
+            self.sieves += [self._table(source, self.prefix(later, layout)[0]), *self._parts(step, later, layout)]
+
+    def _read(self, step: Probe) -> tuple[Probe, int, Packing]:
+        read = Read.HERE if step.relation in self.own else step.read
+        return step, *self.source(view_of(self.views, (step.relation, read)), step.order)
+
+    def _keys(self, source: int) -> int:
+        first, last = self.sources[source]
+        return sum(self.runs[run][1] for plus, end, _, _ in self.parts[first:last] for run in range(plus, end))
+
+    def _table(self, source: int, free: int) -> int:
+        """The bits that stand for the prefixes of a source."""
+        key = (source, free.bit_length())
+        if key not in self._table_of:
+            keys = self._keys(source)
+            bits = max(6, min(keys.bit_length() + SIEVE_BITS, MOST_SIEVE_BITS))
+            self._table_of[key] = len(self.tables)
+            self.tables.append((source, free.bit_length(), self.mark_bytes, (1 << bits) - 1, keys, 0, 0))
+            self.mark_bytes += 1 << (bits - 3)
+        return self._table_of[key]
+
+    def _parts(self, step: Probe, later: Probe, layout: Packing) -> list[int]:
+        """What is known of the later lookup's prefix before this one, and what this one finds of it."""
+        own = self._read(step)[2]
+        binds = {var.name: column for column, var in step.binds}
+        known: list[int] = []
+        found: list[int] = []
+        for column, arg in zip(later.prefix, later.lookup, strict=True):
+            *operand, low, high, shift = self.placed(arg, layout, column)
+            if isinstance(arg, Var) and arg.name in binds:
+                here, mask, least = place_of(own, binds[arg.name])
+                found += [here, mask, least - low, shift]
+            else:
+                known += [*operand, low, high, shift]
+        return [len(known) // 5, *known, len(found) // 4, *found]
 
     def either(self, plan: Plan, step: Either, rest: Sequence[Step]) -> None:
         """Ways to go on, each with a lookup first that can be counted, and with the `rest` of the steps after it."""
@@ -150,7 +224,8 @@ def rerank(
     `look` is called now and then, with what is expected to come as a multiple of what was.
     """
     settler = compiled.settler()
-    if settler is None or sum(map(len, front.values())) > FRONT:
+    begun = sum(map(len, front.values()))
+    if settler is None or begun > MOST_FRONT:
         return None
     relations = list(present)
     try:
@@ -164,11 +239,13 @@ def rerank(
         keys, owners = front_of(front, relations, targets)
     except NotWalkable:
         return None
-    budget = WORK_ANYWAY + int(WORK_SHARE * sum(map(len, present.values())))
+    budget = WORK_ANYWAY + (int(WORK_SHARE * sum(map(len, present.values()))) if begun <= FRONT else 0)
     code = (
         table_of(rows, 4), np.array(writer.starts, np.int64), np.array(writer.before, np.int64),
         np.array(writer.code, np.int64), table_of(writer.sources, 2), table_of(writer.parts, 4),
-        table_of(writer.runs, 4), np.array(given, np.int64), tallies, spans, writer.most_slots, writer.most_bodies,
+        table_of(writer.runs, 4), np.array(given, np.int64), tallies, spans,
+        np.array(writer.sieve_of, np.int64), np.array(writer.sieves, np.int64), table_of(writer.tables, 7),
+        np.zeros(writer.mark_bytes, np.uint8), writer.most_slots, writer.most_bodies,
     )  # fmt: skip
     for bits in TABLE_BITS:
         state = settler.begin(keys, owners, tallies, spans, bits)

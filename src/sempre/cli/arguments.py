@@ -22,7 +22,9 @@ SWITCH_HELP = "elastic: give an update up after this share of the last run from 
 PLACED_COMMANDS = ("init", "apply", "refresh", "query", "explain", "shell", "whatif", "verify", "migrate")
 # Commands that make epochs of a store, one by one, and can say how they went.
 REPORTED_COMMANDS = ("init", "apply", "refresh")
-STORE_COMMANDS = (*PLACED_COMMANDS, "history", "vacuum")
+# Those that only look at files, which may be where Spark's Java has to read them.
+UNPLACED_COMMANDS = ("history", "vacuum")
+STORE_COMMANDS = (*PLACED_COMMANDS, *UNPLACED_COMMANDS)
 COMMANDS = ("run", "check", "format", "lsp", *STORE_COMMANDS, "network", "help")
 
 OVERVIEW = """\
@@ -85,6 +87,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     options.command = argv[0]
     if options.command in ("run", *PLACED_COMMANDS):
         _check_place(options)
+    if options.command in UNPLACED_COMMANDS:
+        _check_session(options)
     if options.command in ("run", *REPORTED_COMMANDS):
         check_written(options, "report", "profile")
     if options.command == "run":
@@ -188,6 +192,11 @@ def _store_parser(command: str) -> _Parser:
         where("--memory", metavar="SIZE", type=_size, help="such as 512M or 2G")
         _add_session(where)
         _add_progress(add)
+    if command in UNPLACED_COMMANDS:
+        where = parser.add_argument_group("where the store is").add_argument
+        where("--on", choices=("spark", "local"), default="local",
+              help="spark: where Python has no client for its URL, and Spark's Java has")  # fmt: skip
+        _add_session(where)
     add_functors(add)
     if command in ("init", "apply", "refresh", "whatif", "verify", "migrate"):
         add("--strategy", choices=STRATEGY_NAMES, default="auto")
@@ -317,12 +326,7 @@ def _check_network(options: argparse.Namespace) -> None:
             raise UsageError(f"--{given[0]} has no effect with {which}\nhint: leave it out")
         return
     options.on = options.on or "spark"
-    if options.master and options.remote:
-        raise UsageError("--master and --remote exclude each other")
-    if options.on == "local":
-        for name in ("master", "remote", "conf"):
-            if getattr(options, name):
-                raise UsageError(f"--{name} needs --on spark")
+    _check_session(options)
 
 
 def _run_parser() -> _Parser:
@@ -393,15 +397,20 @@ def _check_place(options: argparse.Namespace) -> None:
     if options.workers is not None and (options.place not in ("auto", "workers") or options.on != "spark"):
         needs = "--on spark" if options.on != "spark" else "--place auto or workers"
         raise UsageError(f"--workers needs {needs}\nhint: leave it out; --threads is for this process")
+    if options.on != "spark" and options.place not in ("auto", "driver"):
+        raise UsageError(f"--place {options.place} needs --on spark\nhint: --on local allows --place driver only")
+    _check_session(options)
+
+
+def _check_session(options: argparse.Namespace) -> None:
+    """Refuse what does not belong to a session."""
     if options.on == "spark":
         if options.master and options.remote:
             raise UsageError("--master and --remote exclude each other")
-    elif options.place not in ("auto", "driver"):
-        raise UsageError(f"--place {options.place} needs --on spark\nhint: --on local allows --place driver only")
-    else:
-        for name in ("master", "remote", "conf"):
-            if getattr(options, name, None):
-                raise UsageError(f"--{name} needs --on spark")
+        return
+    for name in ("master", "remote", "conf"):
+        if getattr(options, name, None):
+            raise UsageError(f"--{name} needs --on spark")
 
 
 def _check_run(options: argparse.Namespace) -> None:

@@ -123,7 +123,7 @@ class FilePipeline:
     def write_outputs(self, checked: CheckedProgram, database: Readable) -> WrittenFiles:
         written = write_outputs(
             checked,
-            lambda name: database[name].to_arrow(),
+            lambda name: database[name]._stream(),
             self._output,
             count=lambda name: len(database[name]),
             elsewhere=partial(_is_table, self._output),

@@ -25,6 +25,7 @@ from sempre.files.locations import is_url, reachable
 if TYPE_CHECKING:
     from sempre.api import ChangeSet, Database
     from sempre.api.refresh import Refreshed
+    from sempre.storage.store import Store
 
 DIFFERENT = 3
 
@@ -32,12 +33,10 @@ DIFFERENT = 3
 def init(options: argparse.Namespace) -> int:
     """Make a store and materialize into it."""
     from sempre.api import Database
-    from sempre.storage.store import Store
+    from sempre.api.stores import as_store, is_reached_here
 
-    store = Store(options.store)
-    if store.exists:
-        hint = "Remove it first, or give another directory; `sempre apply` changes a store."
-        raise StateError(Diagnostic("E611", f"`{store.name}` is a store already", hint=hint))
+    # What only Spark's Java reaches is looked at when the session is there.
+    store = _absent(as_store(options.store)) if options.on == "local" or is_reached_here(options.store) else None
     outputs, options.output = options.output, "-"
     program = load_program(options.program, options, spark=options.on == "spark")
     program = program.on_demand(options.demand) if options.demand else program
@@ -48,12 +47,22 @@ def init(options: argparse.Namespace) -> int:
             checked = _with_present_inputs(checked)
     if options.root:
         check_root(checked, options.root, options.facts, outputs or None)
-    with pipeline(options) as io, Database(program, store=store, spark=io.session(), **_knobs(options)) as database:
-        changes = _first_epoch(options, checked, io, database, outputs)
-        print(summary(0, changes))
-        published = _publish(database, changes)
-        write_reports(options, options.program.name, [_told(0, changes)], io.session_seconds, published)
+    with pipeline(options) as io:
+        store = store or _absent(as_store(options.store, spark=io.session()))
+        with Database(program, store=store, spark=io.session(), **_knobs(options)) as database:
+            changes = _first_epoch(options, checked, io, database, outputs)
+            print(summary(0, changes))
+            published = _publish(database, changes)
+            write_reports(options, options.program.name, [_told(0, changes)], io.session_seconds, published)
     return 0
+
+
+def _absent(store: Store) -> Store:
+    """The store, if it is not there yet."""
+    if store.exists:
+        hint = "Remove it first, or give another directory; `sempre apply` changes a store."
+        raise StateError(Diagnostic("E611", f"`{store.name}` is a store already", hint=hint))
+    return store
 
 
 def _first_epoch(
@@ -305,10 +314,9 @@ def _print_table(table: Any) -> None:
 
 def verify(options: argparse.Namespace) -> int:
     """Check every file, then compare with a run from scratch."""
-    from sempre.api.stores import check_files, first_difference, repair
+    from sempre.api.stores import first_difference, repair
 
-    check_files(options.store)
-    with opened(options) as database:
+    with opened(options, check=True) as database:
         found = database.verify()
         looked = f"{found.relations:,} relations, {found.facts:,} facts, {found.counters:,} counters"
         if found.ok:
@@ -329,18 +337,17 @@ def history(options: argparse.Namespace) -> int:
     """One line per epoch."""
     from sempre.files.sources.shown import shown_sources
     from sempre.storage.metrics import openmetrics
-    from sempre.storage.store import Store
 
-    store = Store(options.store)
-    store.require()
-    if options.metrics:
-        print(openmetrics(store, store.manifest()), end="")
-        return 0
-    for manifest in store.manifests():
-        print(manifest.line)
-        if options.sources:
-            for name, versions in shown_sources(manifest.sources).items():
-                print(f"  {name}: {'; '.join(versions)}")
+    with _store(options) as store:
+        store.require()
+        if options.metrics:
+            print(openmetrics(store, store.manifest()), end="")
+            return 0
+        for manifest in store.manifests():
+            print(manifest.line)
+            if options.sources:
+                for name, versions in shown_sources(manifest.sources).items():
+                    print(f"  {name}: {'; '.join(versions)}")
     return 0
 
 
@@ -348,7 +355,8 @@ def vacuum(options: argparse.Namespace) -> int:
     """Drop past epochs."""
     from sempre.api.stores import vacuum as clean
 
-    freed, left = clean(options.store, options.keep)
+    with _store(options) as store:
+        freed, left = clean(store, options.keep)
     print(f"freed {freed:,} bytes, {left:,} left")
     return 0
 
@@ -356,34 +364,44 @@ def vacuum(options: argparse.Namespace) -> int:
 def migrate(options: argparse.Namespace) -> int:
     """Bring a store over to another program."""
     from sempre.api import Database
-    from sempre.api.stores import program_differences
-    from sempre.storage.store import Store
+    from sempre.api.stores import as_store, program_differences
 
-    store = Store(options.store)
-    store.require()
-    program = load_program(options.program, options, spark=False)
-    found = program_differences(store, program)
-    if not found:
-        print("nothing to do: the rules, relations and facts are the same")
-        return 0
-    print(found)
-    with (
-        session(options) as spark,
-        Database(program, store=store, spark=spark, migrate=True, **_knobs(options)) as database,
-    ):
-        sizes = ", ".join(f"{name} {len(database[name]):,}" for name in database)
-        print(f"epoch {database.epoch}: {sizes}")
+    with session(options) as spark:
+        store = as_store(options.store, spark=spark)
+        store.require()
+        program = load_program(options.program, options, spark=False)
+        found = program_differences(store, program)
+        if not found:
+            print("nothing to do: the rules, relations and facts are the same")
+            return 0
+        print(found)
+        with Database(program, store=store, spark=spark, migrate=True, **_knobs(options)) as database:
+            sizes = ", ".join(f"{name} {len(database[name]):,}" for name in database)
+            print(f"epoch {database.epoch}: {sizes}")
     return 0
 
 
 @contextmanager
-def opened(options: argparse.Namespace) -> Iterator[Database]:
-    """The database in the store, at the epoch that was asked for."""
+def opened(options: argparse.Namespace, check: bool = False) -> Iterator[Database]:
+    """The database in the store, at the epoch that was asked for; its files are compared with their checksums first."""
     from sempre.api import Database
+    from sempre.api.stores import as_store, check_files
 
     epoch = getattr(options, "epoch", None)
-    with session(options) as spark, Database.open(options.store, epoch=epoch, spark=spark, **_knobs(options)) as found:
-        yield found
+    with session(options) as spark:
+        if check:
+            check_files(as_store(options.store, spark=spark))
+        with Database.open(options.store, epoch=epoch, spark=spark, **_knobs(options)) as found:
+            yield found
+
+
+@contextmanager
+def _store(options: argparse.Namespace) -> Iterator[Store]:
+    """The store itself."""
+    from sempre.api.stores import as_store
+
+    with session(options) as spark:
+        yield as_store(options.store, spark=spark)
 
 
 def _knobs(options: argparse.Namespace) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, TypeAlias
 
+from sempre.maintain.expected import Expected, shown_expected
+
 Told: TypeAlias = Mapping[str, Any]
 
 # How many epochs are shown stratum by stratum, and how many have a line: those that took longest.
@@ -201,6 +203,8 @@ def _stratum(told: Told, longest: float, whole: float) -> str:
     ]
     inside += _rule_rows(rules) if rules else ""
     why = f'<p class="quiet">{_text(told["why"])}</p>' if told["why"] else ""
+    if told.get("expected"):
+        why += f'<p class="quiet">expected: {_text(shown_expected(Expected(**each) for each in told["expected"]))}</p>'
     head = (
         f'<code class="name">{_text(", ".join(told["relations"]))}</code> {_timed(told["seconds"], longest)}'
         f'<span class="quiet">{share}</span> <span>{_text(told["strategy"])}</span> '

@@ -11,17 +11,20 @@ import numpy as np
 import pyarrow as pa
 
 from sempre.analysis.model import Kind, Relation, Type
+from sempre.files.coded_rows import CodedRows
 from sempre.files.columns import schema_of
 from sempre.files.directive_options import TextFormat
 from sempre.files.records import Value, parse_record
 
-Rows: TypeAlias = "pa.Table | pa.RecordBatchReader"
+Rows: TypeAlias = "pa.Table | pa.RecordBatchReader | CodedRows"
 BATCH_ROWS = 1 << 17
 # Loading pyarrow.compute takes longer than looking at this many rows.
 ONE_BY_ONE_ROWS = 1000
 
 
 def batches(rows: Rows) -> Iterator[pa.RecordBatch]:
+    if isinstance(rows, CodedRows):
+        return rows.batches()
     return iter(rows.to_batches(max_chunksize=BATCH_ROWS)) if isinstance(rows, pa.Table) else iter(rows)
 
 
@@ -34,13 +37,19 @@ def write_text(rows: Rows, sink: BinaryIO, relation: Relation, layout: TextForma
     if layout.headers and relation.arity:
         sink.write(layout.delimiter.join(relation.columns).encode() + b"\n")
     if relation.arity == 0:
-        holds = rows.num_rows if isinstance(rows, pa.Table) else sum(batch.num_rows for batch in rows)
-        sink.write(b"()\n" if holds else b"")
+        sink.write(b"()\n" if row_count(rows) else b"")
         return 0
     writer = _TextWriter(sink, relation, layout)
+    if isinstance(rows, CodedRows) and writer.write_coded(rows):
+        return writer.broken
     for batch in batches(rows):
         writer.write(batch)
     return writer.broken
+
+
+def row_count(rows: Rows) -> int:
+    """How many rows there are; a stream is read for it."""
+    return sum(batch.num_rows for batch in rows) if isinstance(rows, pa.RecordBatchReader) else rows.num_rows
 
 
 class _TextWriter:
@@ -63,6 +72,18 @@ class _TextWriter:
             quoting_style="needed" if layout.rfc4180 else "none",
             batch_size=BATCH_ROWS,
         )
+
+    def write_coded(self, rows: CodedRows) -> bool:
+        """Write rows as the lines that they make by themselves; False, and nothing written, where they do not."""
+        delimiter = self.layout.delimiter.encode()
+        found = rows.lines(delimiter) if not self.layout.rfc4180 else None
+        if found is None:
+            return False
+        for lines in found:
+            self.sink.write(lines.data.data)
+            if self.texts and not (self.simple and lines.are_whole(len(self.schema), delimiter)):
+                self.broken += self._count_breaking(rows.table(lines.begin, lines.end).combine_chunks().columns)
+        return True
 
     def write(self, batch: pa.RecordBatch) -> None:
         import pyarrow.csv as csv

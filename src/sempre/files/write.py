@@ -18,7 +18,7 @@ from sempre.analysis.model import CheckedProgram, Relation, Type
 from sempre.data import dataclass
 from sempre.diagnostics import DataError, Diagnostic, Span
 from sempre.files.directive_options import Endpoint, TextFormat, output_endpoint
-from sempre.files.encode import Rows, write_json, write_parquet, write_text
+from sempre.files.encode import Rows, row_count, write_json, write_parquet, write_text
 from sempre.files.locations import path_inside, reachable
 from sempre.unsplit import unsplit
 
@@ -117,8 +117,7 @@ def _print_size(
     if count is not None:
         size = count(relation.name)
     else:
-        rows = get_table(relation.name)
-        size = rows.num_rows if isinstance(rows, pa.Table) else sum(batch.num_rows for batch in rows)
+        size = row_count(get_table(relation.name))
     sink.write(f"{relation.name}\t{size}\n".encode())
 
 

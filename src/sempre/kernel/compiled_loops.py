@@ -73,6 +73,12 @@ class CompiledLoops:
         mine = (_to(keys), _to(counts), int(counts.size > 0), keys.size)
         return self._functions["unknown"](*mine, _at(other), other.size)
 
+    def lodged(self, keys: Ints, sums: Ints, other: Ints, numbers: Ints) -> None:
+        """Add the numbers of sorted distinct keys to the sums of those of them that occur."""
+        keys, other, numbers = _ints(keys), _ints(other), _ints(numbers)
+        sides = (_at(keys), keys.size, _to(sums), _at(other), other.size)
+        self._functions["lodged"](*sides, _at(numbers))
+
     def directory(self, keys: Ints, shift: int, buckets: int) -> NDArray[np.uint32]:
         """Where each stretch of keys with equal `key >> shift` begins."""
         keys, starts = _ints(keys), np.empty(buckets + 1, np.uint32)
@@ -157,6 +163,17 @@ class CompiledLoops:
     def placed(self, hashes: Ints, count: int, slots: Ints) -> None:
         """Put codes into free slots."""
         self._functions["placed"](_to(hashes), count, _to(slots), slots.size.bit_length() - 1)
+
+    def lines(
+        self, codes: Ints, kinds: Ints, pool: Bytes, starts: Ints, others: Bytes, other_starts: Ints,
+        delimiter: bytes, out: Bytes, state: Ints,
+    ) -> int:  # fmt: skip
+        """Write rows as lines, as many as there is room for; returns how many bytes. See the loop."""
+        between = np.frombuffer(delimiter, np.uint8)
+        columns, rows = codes.shape
+        texts = (_at(pool), _at(starts), starts.size - 1, _at(others), _at(other_starts))
+        given = (_to(codes), rows, columns, _at(kinds), *texts, _at(between), between.size)
+        return self._functions["lines"](*given, _at(out), out.size, _to(state))
 
 
 def _indexed(keys: Ints, starts: NDArray[np.uint32], shift: int, most: int) -> tuple[int, ...]:

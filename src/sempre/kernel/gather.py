@@ -217,6 +217,11 @@ class Bucket:
 _idle: list[tuple[Keys, Keys]] = []
 
 
+def forget_idle() -> None:
+    """Give up the arrays of buckets that are closed."""
+    _idle.clear()
+
+
 def _arrays() -> tuple[Keys, Keys]:
     try:
         return _idle.pop()

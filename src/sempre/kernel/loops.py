@@ -178,38 +178,69 @@ def without(left: Ints, left_size: int, right: Ints, right_size: int, out: Ints)
     return n
 
 
+@njit(error_model="numpy")
+def _reached(keys: Ints, at: int, size: int, key: int) -> int:
+    """The first position from `at` on whose key is not below `key`, by steps of growing length."""
+    if at == size or keys[at] >= key:
+        return at
+    # keys[at] is below the key, and keys[stop] is not, or stop is the end.
+    step = np.int64(1)
+    stop = at + 1
+    while stop < size and keys[stop] < key:
+        at = stop
+        step += step
+        stop = min(at + step, size)
+    at += 1
+    while at < stop:
+        middle = (at + stop) >> 1
+        if keys[middle] < key:
+            at = middle + 1
+        else:
+            stop = middle
+    return at
+
+
 @_loop
 def unknown(keys: Ints, counts: Ints, counted: int, size: int, other: Ints, other_size: int) -> int:
     """Move the values of a sorted array that are not in the other to its front; returns how many there are.
 
-    Their `counts` move with them, if there are any. Between the values it takes steps of growing length: what is much
-    longer is not read as a whole.
+    Their `counts` move with them, if there are any. What is much longer is not read as a whole.
     """
     j = np.int64(0)
     n = 0
     for i in range(size):
         key = keys[i]
-        if j < other_size and other[j] < key:
-            # other[j] is below the key, and other[stop] is not, or stop is the end.
-            step = np.int64(1)
-            stop = j + 1
-            while stop < other_size and other[stop] < key:
-                j = stop
-                step += step
-                stop = min(j + step, other_size)
-            j += 1
-            while j < stop:
-                middle = (j + stop) >> 1
-                if other[middle] < key:
-                    j = middle + 1
-                else:
-                    stop = middle
+        j = _reached(other, j, other_size, key)
         if j == other_size or other[j] != key:
             keys[n] = key
             if counted:
                 counts[n] = counts[i]
             n += 1
     return n
+
+
+@_loop
+def lodged(keys: Ints, size: int, sums: Ints, other: Ints, other_size: int, numbers: Ints) -> int:
+    """Add numbers of sorted distinct keys, `other`, to the sums of sorted distinct keys; returns how many both have.
+
+    On both sides it takes steps of growing length, so that the longer one is not read as a whole.
+    """
+    i = np.int64(0)
+    j = np.int64(0)
+    hits = 0
+    while i < size and j < other_size:
+        key = other[j]
+        i = _reached(keys, i, size, key)
+        if i == size:
+            break
+        if keys[i] == key:
+            sums[i] += numbers[j]
+            hits += 1
+            i += 1
+            j += 1
+        else:
+            j = _reached(other, j, other_size, keys[i])
+    return hits
 
 
 @_loop
@@ -595,3 +626,79 @@ def placed(hashes: Ints, count: int, slots: Ints, slot_bits: int) -> int:
             at = (at + 1) & last
         slots[at] = (hashes[code] & ~np.int64(0xFFFFFFFF)) | (code + 1)
     return 0
+
+
+@_loop
+def lines(
+    codes: Ints,
+    rows: int,
+    columns: int,
+    kinds: Ints,
+    pool: Bits,
+    starts: Ints,
+    inside: int,
+    others: Bits,
+    other_starts: Ints,
+    delimiter: Bits,
+    width: int,
+    out: Bits,
+    room: int,
+    state: Ints,
+) -> int:
+    """Write rows as lines: value `i` of column `c` is `codes[c * rows + i]`, between two stand `width` bytes.
+
+    The kind of a column is 0 for signed numbers, 1 for unsigned ones, 2 for texts. Text `c` is
+    `pool[starts[c]:starts[c + 1]]` where `c` is less than `inside`, and after these come the others. `state` has the
+    rows that are done. Returns how many bytes were written; rows are left where the next may not fit into the `room`.
+    """
+    row, at = state[0], np.int64(0)
+    ten, zero = np.uint64(10), np.uint64(0)
+    while row < rows:
+        # A number has twenty characters at most.
+        needed = columns * (width + 20) + 1
+        for column in range(columns):
+            if kinds[column] == 2:
+                code = codes[column * rows + row]
+                if code < inside:
+                    needed += starts[code + 1] - starts[code]
+                else:
+                    needed += other_starts[code - inside + 1] - other_starts[code - inside]
+        if at + needed > room:
+            break
+        for column in range(columns):
+            if column:
+                for byte in range(width):
+                    out[at + byte] = delimiter[byte]
+                at += width
+            code = codes[column * rows + row]
+            if kinds[column] == 2:
+                if code < inside:
+                    begin = starts[code]
+                    size = starts[code + 1] - begin
+                    for byte in range(size):
+                        out[at + byte] = pool[begin + byte]
+                else:
+                    begin = other_starts[code - inside]
+                    size = other_starts[code - inside + 1] - begin
+                    for byte in range(size):
+                        out[at + byte] = others[begin + byte]
+                at += size
+                continue
+            left = np.uint64(code)
+            if kinds[column] == 0 and code < 0:
+                out[at] = np.uint8(45)
+                at += 1
+                left = zero - left
+            digits, rest = np.int64(1), left // ten
+            while rest > zero:
+                digits += 1
+                rest //= ten
+            at += digits
+            for place in range(digits):
+                out[at - 1 - place] = np.uint8(left % ten) + np.uint8(48)
+                left //= ten
+        out[at] = np.uint8(10)
+        at += 1
+        row += 1
+    state[0] = row
+    return at

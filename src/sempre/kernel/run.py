@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sempre.kernel import compiled
 from sempre.kernel.capacity import MOST_DIRECTORY_KEYS
-from sempre.kernel.join import Mask, Rows
+from sempre.kernel.join import Mask, Rows, Weights
 from sempre.kernel.layout import INT64_MAX, Column, Field, Keys, Packing
 from sempre.kernel.sieve import Marks, Sieve, marked
 
@@ -111,6 +111,16 @@ class Run:
         here = self.find(sorted_)
         there = np.flatnonzero(here >= 0)
         return here[there], there
+
+    def lodge(self, sorted_: Keys, numbers: Weights, sums: Weights) -> None:
+        """Add the numbers of some sorted distinct keys to the sums, a place each, of those that occur here."""
+        if not self.size or not sorted_.size:
+            return
+        if self.keys.dtype == np.int64 and (loops := compiled.loops(max(self.size, sorted_.size))) is not None:
+            loops.lodged(self.keys, sums, sorted_, numbers)
+            return
+        here, there = self.place(sorted_)
+        sums[here] += numbers[there]
 
     def _is_fewer(self, sorted_: Keys) -> bool:
         """Whether it is quicker to look for the keys here, there; the compiled loops look up more than that a key."""

@@ -2,10 +2,14 @@
 
 A `Tally` maps rows to integers, zero where nothing is stored. Like a trace it is immutable and made of sorted runs:
 a change is a run of differences, and runs are merged, differences added up and zeros dropped, as they grow.
+
+What a run from scratch has found round by round is not merged until it has been asked for a lot: few facts are looked
+up in many parts sooner than the numbers of all facts are put together.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +22,10 @@ from sempre.kernel.trace import MERGE_RATIO, SMALL_RUN, RowSet, Trace, within
 
 # The greatest number that four bytes hold.
 MOST_NARROW = (1 << 31) - 1
+# Parts are put together once this many keys for each of theirs were looked up in them. Lookups by address are not
+# counted one by one: each time they begin counts for so many.
+LOOKUPS_PER_KEY = 1 / 64
+PROBES_BY_ADDRESS = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +60,87 @@ def narrow(weights: join.Weights) -> join.Weights:
     return weights.astype(np.int32)
 
 
+Runs = tuple[tuple[Run, join.Weights], ...]
+
+# The processor seconds that it took so far to put parts together: those of one thread, mostly.
+_merging = 0.0
+
+
+def merging_seconds() -> float:
+    """How long this process has put parts together, which is for all epochs to come."""
+    return _merging
+
+
+class RoundParts:
+    """Numbers of the rows of a trace in several parts, which become one map once they have been asked for a lot.
+
+    That map shares its keys with the trace. Whether the parts are put together changes no number.
+    """
+
+    __slots__ = ("_probed", "_waiting", "runs", "size")
+
+    def __init__(self, trace: Trace, parts: Sequence[Counted]) -> None:
+        held = [part.repacked(trace.packing) for part in parts if len(part)]
+        # One value, so that a second thread finds both or none.
+        self._waiting: tuple[Trace, list[Counted]] | None = (trace, held)
+        self._probed = 0
+        self.size = sum(map(len, held))
+        self.runs: Runs = tuple((Run(part.keys), narrow(part.weights)) for part in held)
+        if any(weights.itemsize == 8 for _, weights in self.runs):
+            self.merged()  # the sum of several might not fit eight bytes
+
+    def probed(self, probes: int) -> None:
+        """Take note of lookups to come."""
+        self._probed += probes
+        if self._waiting is not None and self._probed > LOOKUPS_PER_KEY * self.size:
+            self.merged()
+
+    def merged(self) -> Runs:
+        """The runs of one map."""
+        global _merging
+        waiting = self._waiting
+        if waiting is not None:
+            started, (trace, held) = time.thread_time(), waiting
+            runs: list[tuple[Run, join.Weights]] = []
+            for run in trace.orders[trace.own]:
+                weights = np.zeros(run.size, np.int64)
+                for part in held:
+                    run.lodge(part.keys, part.weights, weights)
+                runs.append((run, narrow(weights)))
+            self.runs = tuple(runs)
+            self._waiting = None
+            _merging += time.thread_time() - started
+        return self.runs
+
+
 class Tally:
-    """An immutable map from rows to integers."""
+    """An immutable map from rows to integers: what its parts have, if there are any, and its own runs on top."""
 
-    __slots__ = ("_runs", "packing")
+    __slots__ = ("_held", "_own", "_parts", "packing")
 
-    def __init__(self, packing: Packing, runs: tuple[tuple[Run, join.Weights], ...] = ()) -> None:
+    def __init__(self, packing: Packing, runs: Runs = (), parts: RoundParts | None = None) -> None:
         self.packing = packing
-        self._runs = runs
+        self._own = runs
+        self._parts = parts
+        # What somebody has the addresses of must not go.
+        self._held: Runs = ()
 
     @staticmethod
     def over(trace: Trace, parts: Sequence[Counted]) -> Tally:
         """A map with the sums of these numbers, all of rows of the trace: it shares the keys with it."""
-        runs: list[tuple[Run, join.Weights]] = []
-        keys = [part.repacked(trace.packing).keys for part in parts]
-        for run in trace.orders[trace.own]:
-            weights = np.zeros(run.size, np.int64)
-            for part, own in zip(parts, keys, strict=True):
-                here, there = run.place(own)
-                weights[here] += part.weights[there]
-            runs.append((run, narrow(weights)))
-        return Tally(trace.packing, tuple(runs))
+        return Tally(trace.packing, (), RoundParts(trace, parts))
+
+    @property
+    def _runs(self) -> Runs:
+        return self._own if self._parts is None else (*self._parts.runs, *self._own)
+
+    def _probed(self, probes: int) -> None:
+        if self._parts is not None:
+            self._parts.probed(probes)
+
+    def _whole(self) -> Runs:
+        """The runs of the map, none of them a part."""
+        return self._own if self._parts is None else (*self._parts.merged(), *self._own)
 
     def adding(self, change: Counted) -> Tally:
         """The map with these differences added."""
@@ -86,28 +154,33 @@ class Tally:
 
     def _pushed(self, change: Counted) -> Tally:
         keys, weights = change.keys, change.weights
-        runs = self._runs
+        parts, runs = self._parts, self._own
+        if parts is not None and parts.size <= MERGE_RATIO * (sum(run.size for run, _ in runs) + keys.size):
+            parts, runs = None, self._whole()
         # Numbers that need eight bytes are kept in one run: the sum over several might not fit eight bytes.
-        whole = narrow(weights).itemsize == 8 or any(held.itemsize == 8 for _, held in runs)
+        whole = narrow(weights).itemsize == 8 or any(held.itemsize == 8 for _, held in self._runs)
+        if whole:
+            parts, runs = None, self._whole()
         while runs and (
             whole or runs[-1][0].size <= MERGE_RATIO * keys.size or runs[-1][0].size + keys.size <= SMALL_RUN
         ):
             run, held = runs[-1]
             runs = runs[:-1]
             keys, weights = join.consolidate(np.concatenate((run.keys, keys)), np.concatenate((held, weights)))
-        return Tally(self.packing, (*runs, (Run(keys), narrow(weights))) if keys.size else runs)
+        return Tally(self.packing, (*runs, (Run(keys), narrow(weights))) if keys.size else runs, parts)
 
     def widened(self, target: Packing) -> Tally:
         """The same map under a packing with more room."""
         if target is self.packing:
             return self
         runs = tuple(
-            (Run(target.pack(self.packing.columns(run.keys), run.size)), weights) for run, weights in self._runs
+            (Run(target.pack(self.packing.columns(run.keys), run.size)), weights) for run, weights in self._whole()
         )
         return Tally(target, runs)
 
     def get(self, rows: RowSet) -> join.Weights:
         """The number of each row."""
+        self._probed(len(rows))
         keys = rows.keys
         found = np.zeros(keys.size, np.int64)
         at: join.Rows | None = None
@@ -123,6 +196,7 @@ class Tally:
 
     def of_columns(self, columns: Sequence[Column], size: int) -> join.Weights:
         """The number of each row, given by columns; the rows may repeat and come in any order."""
+        self._probed(size)
         found = np.zeros(size, np.int64)
         at = np.flatnonzero(within(columns, self.packing.fields)) if columns else np.arange(size)
         if at.size < size:
@@ -137,6 +211,7 @@ class Tally:
 
     def between(self, low: Keys, high: Keys) -> join.Weights:
         """The sum of the numbers of all rows within each pair of bounds."""
+        self._probed(low.size)
         total = np.zeros(low.size, np.int64)
         for run, weights in self._runs:
             starts, stops = run.ranges(low, high)
@@ -166,15 +241,22 @@ class Tally:
 
     def runs(self) -> list[tuple[Keys, join.Weights]]:
         """The differences that make up the map, as they are stored: rows may occur in several."""
-        return [(run.keys, weights) for run, weights in self._runs]
+        return [(run.keys, weights) for run, weights in self._whole()]
 
     def addresses(self) -> list[tuple[int, int, int, int]]:
         """Where the runs lie: address of the keys, of the numbers, how many, and how wide a number is."""
-        return [(run.keys.ctypes.data, weights.ctypes.data, run.size, weights.itemsize) for run, weights in self._runs]
+        runs = self._lasting()
+        return [(run.keys.ctypes.data, weights.ctypes.data, run.size, weights.itemsize) for run, weights in runs]
 
     def places(self) -> list[tuple[int, int, int, int, int, int]]:
         """Where the runs lie, as `Run.address` has it, and where the numbers and how wide they are."""
-        return [(*run.address(), weights.ctypes.data, weights.itemsize) for run, weights in self._runs]
+        return [(*run.address(), weights.ctypes.data, weights.itemsize) for run, weights in self._lasting()]
+
+    def _lasting(self) -> Runs:
+        """The runs, which stay where they are while the map is there."""
+        self._probed(PROBES_BY_ADDRESS)
+        self._held = self._runs
+        return self._held
 
     @property
     def nbytes(self) -> int:

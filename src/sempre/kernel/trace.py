@@ -15,7 +15,7 @@ Reference: [DD] on traces of sorted, merged batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -249,6 +249,14 @@ class Decoding(Protocol):
 
     def decoded(self, columns: Sequence[Column], size: int) -> Any: ...
 
+    def streamed(self, columns: Callable[[int, int], Sequence[Column]], size: int) -> Any: ...
+
+
+class Framing(Decoding, Protocol):
+    """Knows how a DataFrame is made, too."""
+
+    def framed(self, table: Any) -> Any: ...
+
 
 @dataclass(frozen=True, slots=True)
 class RowSet:
@@ -275,8 +283,13 @@ class RowSet:
         return shape.decoded(self.columns(), len(self))
 
     def to_stream(self, shape: Decoding) -> Any:
-        """The same: all of it is here anyway."""
-        return self.to_arrow(shape)
+        """The same, decoded some rows at a time."""
+        packing, keys = self.packing, self.keys
+        return shape.streamed(lambda begin, end: packing.columns(keys[begin:end]), len(self))
+
+    def to_frame(self, shape: Framing) -> Any:
+        """A DataFrame of what the codes stand for."""
+        return shape.framed(self.to_arrow(shape))
 
 
 class ExcludedRows(Protocol):

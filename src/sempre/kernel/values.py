@@ -150,6 +150,12 @@ class Symbols:
         made = Pool.of([text.encode("utf-8", "surrogatepass") for text in others])
         return pooled.joined(made) if len(pooled) else made
 
+    def pools(self) -> tuple[Pool, Pool]:
+        """The texts of the first codes, as they lie there, and those of the codes after them."""
+        with self._lock:
+            pool, others = self._pool, self._texts[:]
+        return pool, Pool.of([text.encode("utf-8", "surrogatepass") for text in others]) if others else NO_TEXTS
+
     def pool(self, texts: Pool, before: int) -> bool:
         """Take `texts` for the table, which has the codes that it had when there were `before` and goes on from there.
 

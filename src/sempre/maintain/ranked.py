@@ -156,7 +156,7 @@ class Ranked:
 
     def update(self, work: Work, stratum: Stratum, memory: Ranks) -> Outcome:
         try:
-            return self._update(work, stratum, memory)
+            return self.followed(work, stratum, memory)
         except CapacityError:
             return as_update(work, stratum, self.bootstrap(work, stratum))
 
@@ -164,7 +164,8 @@ class Ranked:
         """What a run from scratch would remember."""
         return self.bootstrap(standing(), stratum).memory
 
-    def _update(self, work: Work, stratum: Stratum, memory: Ranks) -> Outcome:
+    def followed(self, work: Work, stratum: Stratum, memory: Ranks) -> Outcome:
+        """An update; raises `CapacityError` where a number does not fit."""
         # Plans that compare ranks may look facts up by other columns than the same plans without.
         changed = LowerStrata(work, stratum).changed
         ranked = [(rule, replace(p, ranked=True)) for rule in stratum.recursive for p in change_pivots(rule, changed)]
@@ -304,10 +305,9 @@ def _delete(update: StratumUpdate, ranks: Mapping[str, Tally], tight: Tallies, s
     ]
     while suspects := nonempty(backend, suspects):
         update.note_round(suspects)
-        dying = {
-            name: _underived(update, name, _not_positive(backend, tight[name], rows), now)
-            for name, rows in suspects.items()
-        }
+        # First all of one kind, then all of the next: a backend may be asked for several sizes at once.
+        weak = {name: _not_positive(backend, tight[name], rows) for name, rows in suspects.items()}
+        dying = {name: _underived(update, name, rows, now) for name, rows in nonempty(backend, weak).items()}
         dying = nonempty(backend, dying)
         if not dying:
             return

@@ -75,6 +75,22 @@ class Shape(Protocol):
         """An Arrow table of rows, given by codes."""
         ...
 
+    def streamed(self, columns: Callable[[int, int], Sequence[Column]], size: int) -> Any:
+        """The same of `size` rows, to be read once: `columns(begin, end)` are the codes of some."""
+        ...
+
+
+class FrameShape(Shape, Protocol):
+    """What rows look like as a DataFrame of Spark's."""
+
+    def framed(self, table: Any) -> Any:
+        """A DataFrame of an Arrow table."""
+        ...
+
+    def restored(self, frame: Any, rows: object) -> Any:
+        """A DataFrame that the cluster made of its rows, as users see it; the rows stay while it may be read."""
+        ...
+
 
 class Rows(Protocol):
     """Distinct rows of one relation. Immutable."""
@@ -101,7 +117,11 @@ class Rows(Protocol):
         ...
 
     def to_stream(self, shape: Shape) -> Any:
-        """An Arrow table, or a reader of record batches where the rows are not all in this process at once."""
+        """To be read once: `CodedRows`, an Arrow table, or record batches where not all rows are in this process."""
+        ...
+
+    def to_frame(self, shape: FrameShape) -> Any:
+        """A Spark DataFrame of the rows; on the cluster, of the files that they are in."""
         ...
 
 

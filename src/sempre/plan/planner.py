@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from sempre.analysis.model import (
@@ -426,7 +427,7 @@ def _rival(
         bound = frozenset(column for column, arg in enumerate(match.args) if _is_known(arg, known))
         return adaptive and orders.serves(match.relation, bound)
 
-    return min(filter(is_rival, todo), key=lambda index: _preference(body[index], known, statistics), default=None)
+    return _preferred(body, list(filter(is_rival, todo)), known, statistics)
 
 
 def _next(
@@ -440,7 +441,7 @@ def _next(
     atoms = [index for index in todo if isinstance(body[index], Match)]
     if given and atoms:
         return min(atoms, key=given.index)
-    best = min(atoms, key=lambda index: _preference(body[index], known, statistics), default=None)
+    best = _preferred(body, atoms, known, statistics)
     late = [index for index in ready if not isinstance(body[index], Fold)] or ready
     if best is None:
         assert late, "a literal is never bound: the analysis let it pass"
@@ -516,11 +517,23 @@ def _fanout(literal: Goal, known: frozenset[str], statistics: Statistics) -> flo
     return max(fanout, 1e-3)
 
 
-def _preference(literal: Goal, known: frozenset[str], statistics: Statistics) -> tuple[float, str, str]:
-    """What the atom to take next has least of. Its place in the text says nothing: the order there does not matter."""
-    match = _match(literal)
+def _preferred(body: Sequence[Goal], atoms: list[int], known: frozenset[str], statistics: Statistics) -> int | None:
+    """The atom that joins with fewest rows, of several the first by name; None if there are no atoms.
+
+    Its place in the text says nothing: the order there does not matter.
+    """
+    if len(atoms) < 2:
+        return atoms[0] if atoms else None
+    fanouts = [_fanout(body[index], known, statistics) for index in atoms]
+    least = min(fanouts)
+    alike = [index for index, fanout in zip(atoms, fanouts, strict=True) if fanout == least]
+    return alike[0] if len(alike) == 1 else min(alike, key=lambda index: _shown(_match(body[index])))
+
+
+def _shown(match: Match) -> tuple[str, str]:
+    """An atom as text, without the names that were made up for it."""
     shown = " ".join("_" if isinstance(arg, Var) and arg.name.startswith("#") else str(arg) for arg in match.args)
-    return _fanout(literal, known, statistics), match.relation, shown
+    return match.relation, shown
 
 
 def _is_known(arg: Expr, known: frozenset[str]) -> bool:
@@ -553,7 +566,7 @@ def _assignment(literal: Compare, known: frozenset[str]) -> tuple[Var, Expr] | N
 def binding(literal: Goal) -> frozenset[str]:
     """Every variable that is bound once this literal was taken."""
     if isinstance(literal, Match):
-        return NOTHING.union(*(variables(arg) for arg in literal.args))
+        return frozenset([arg.name for arg in literal.args if isinstance(arg, Var)])
     if isinstance(literal, Compare):
         return variables(literal.left) | variables(literal.right)
     if isinstance(literal, Unpack):
@@ -641,8 +654,7 @@ def _step(literal: Goal, context: _PlanContext) -> Step:
     # A body nested in a nested one reads the state that the outer one reads.
     read = context.how.read if context.how.read in (Read.CHANGED, Read.THERE) else Read.HERE
     steps = _nested_steps(literal, needed, read, context)
-    compares = context.how.both or context.how.flips
-    there = _nested_steps(literal, needed, Read.THERE, context) if compares else ()
+    there = _reading_there(steps) if context.how.both or context.how.flips else ()
     if isinstance(literal, Not):
         return Absent(literal, steps, there, context.how.flips, context.live)
     test = literal.result.name in context.known
@@ -653,6 +665,21 @@ def _nested_steps(literal: Not | Fold, needed: frozenset[str], read: Read, conte
     shared = frozenset(var.name for var in literal.shared)
     how = [LiteralState(read)] * len(literal.body)
     return order_steps(literal.body, how, shared, needed, context.statistics, context.orders)
+
+
+def _reading_there(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The same steps on the other state: sizes are looked up in one state, so the order is the same."""
+    found: list[Step] = []
+    for step in steps:
+        if isinstance(step, Probe):
+            found.append(replace(step, read=Read.THERE))
+        elif isinstance(step, Absent | Reduce):
+            found.append(replace(step, steps=_reading_there(step.steps)))
+        elif isinstance(step, Either):
+            found.append(replace(step, options=tuple(_reading_there(option) for option in step.options)))
+        else:
+            found.append(step)
+    return tuple(found)
 
 
 def _probe(match: Match, context: _PlanContext) -> Probe:

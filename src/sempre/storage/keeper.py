@@ -164,7 +164,7 @@ class Keeper:
         self._stored, self._stray = found.memories, found.stray
         self._engine.restore(found.snapshot)
         self._remembered = self._memories(self._engine.snapshot)
-        logger.info("opened epoch %d", self.manifest.epoch, extra={"store": str(self.store.path)})
+        logger.info("opened epoch %d", self.manifest.epoch, extra={"store": self.store.place})
 
     def _tabled(self, manifest: Manifest, set_: str) -> Any:
         """The version of a set that is stored as tables."""

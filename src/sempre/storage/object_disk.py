@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import importlib.util
 import os
 import re
 import threading
@@ -63,16 +64,25 @@ def remote_disk(place: str) -> tuple[str, PurePosixPath, ObjectDisk]:
     found = _URL.fullmatch(place)
     system = SYSTEMS.get(found[1].lower()) if found else None
     if found is None or system is None:
-        raise _unreachable(place, f"Known are directories, and {', '.join(f'{name}://' for name in SYSTEMS)}.")
+        known = ", ".join(f"{name}://" for name in SYSTEMS)
+        raise _unreachable(
+            place, f"Known are directories, and {known}; with a classic Spark session, what its Java knows."
+        )
     try:
         importlib.import_module(system.module)
         files = importlib.import_module("fsspec").filesystem(system.protocol, use_listings_cache=False)
     except (ImportError, OSError) as error:
         hint = f"It takes {system.install}: " + (f"pip install '{system.install}'." if system.creates else str(error))
         raise _unreachable(place, hint) from None
-    path = files._strip_protocol(f"{system.protocol}://{found[2]}").rstrip("/")
     disk = RenamingDisk(files, system.protocol) if not system.creates else ObjectDisk(files, system.protocol)
-    return place.rstrip("/"), PurePosixPath(path), disk
+    return place.rstrip("/"), PurePosixPath(disk.path_of(place)), disk
+
+
+def is_reached(place: str) -> bool:
+    """Whether there is a client in Python for what a URL names."""
+    found = _URL.fullmatch(place)
+    system = SYSTEMS.get(found[1].lower()) if found else None
+    return system is not None and importlib.util.find_spec(system.module) is not None and system.creates
 
 
 def _unreachable(place: str, hint: str) -> StateError:
@@ -91,6 +101,12 @@ class ObjectDisk(Disk):
     def url(self, path: PurePath) -> str:
         """A path of this disk as others name it."""
         return f"{self._protocol}://{path}"
+
+    def path_of(self, place: str) -> str:
+        """What a URL names, as this disk has it."""
+        found = _URL.fullmatch(place)
+        assert found is not None, "a URL was asked for"
+        return str(self.files._strip_protocol(f"{self._protocol}://{found[2]}")).rstrip("/")
 
     # ------------------------------------------------------------------------------------------------ reading
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from sempre.diagnostics import Diagnostic, StateError
@@ -22,7 +22,7 @@ from sempre.limits import DEFAULTS, Limits
 from sempre.storage.disk import Disk, checksum
 from sempre.storage.epoch_files import EpochDraft
 from sempre.storage.manifest import FORMAT, Manifest, Piece, StoredFile, damaged, from_bytes, unknown_format, unreadable
-from sempre.storage.object_disk import remote_disk
+from sempre.storage.object_disk import ObjectDisk, remote_disk
 from sempre.storage.parquet_blocks import Content
 from sempre.storage.pieces import NewPiece, merged, pieces_due
 from sempre.storage.writer_lock import AlreadyWritten, WriterLock
@@ -39,11 +39,14 @@ _FORMAT = re.compile(rb"sempre store (\d{1,9})\n")
 logger = logging.getLogger(__name__)
 
 
-def located(place: object) -> tuple[str, PurePath, Disk]:
+def located(place: object, disk: Disk | None = None) -> tuple[str, PurePath, Disk]:
     """What `place` is called, its root, and what reads and writes there: a path, or a URL; raises `StateError`."""
     path = local_path(place)
-    # The process may go elsewhere, and the store does not.
-    return (str(path), path.absolute(), Disk()) if path is not None else remote_disk(str(place))
+    if path is not None:  # the process may go elsewhere, and the store does not
+        return str(path), path.absolute(), disk or Disk()
+    if isinstance(disk, ObjectDisk):
+        return str(place).rstrip("/"), PurePosixPath(disk.path_of(str(place))), disk
+    return remote_disk(str(place))
 
 
 class Store:
@@ -61,8 +64,7 @@ class Store:
 
     def __init__(self, place: object, disk: Disk | None = None, limits: Limits = DEFAULTS) -> None:
         self.limits = limits
-        self.name, self.path, own = located(place)  # the name is what messages say
-        self.disk = disk or own
+        self.name, self.path, self.disk = located(place, disk)  # the name is what messages say
         self._lock: WriterLock | None = None
         # Taken for a commit's last step, and to give the lock back: the writer is still the writer when it commits.
         self._last_step = threading.RLock()
@@ -332,7 +334,7 @@ class Store:
             current = epochs[-1] if epochs else -1
             # Where others may write at the same time, what looks left behind may be what they are writing.
             for path in () if self.disk.is_shared else self._leftovers(current):
-                logger.info("removing %s, which a writer left behind", path, extra={"store": str(self.path)})
+                logger.info("removing %s, which a writer left behind", path, extra={"store": self.place})
                 self.disk.remove(path)
 
     def _check_empty(self) -> None:
@@ -426,7 +428,7 @@ class Store:
         try:
             self.disk.note(self.path / "HEAD", f"sempre head {epoch}\n".encode())
         except OSError as error:
-            logger.warning("cannot write %s: %s", self.shown("HEAD"), error, extra={"store": str(self.path)})
+            logger.warning("cannot write %s: %s", self.shown("HEAD"), error, extra={"store": self.place})
 
     def note_published(self, epoch: int, folder: str) -> None:
         """Write down what was published where; it may be lost, and then that is published again."""

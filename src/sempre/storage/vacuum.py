@@ -38,7 +38,7 @@ def vacuum(store: Store, program: CheckedProgram, keep: int) -> tuple[int, int]:
         except StateError as error:
             if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in NO_ROOM or not store.is_locked:
                 raise
-            logger.warning("no room to rewrite epoch %d", store.epochs()[-1], extra={"store": str(store.path)})
+            logger.warning("no room to rewrite epoch %d", store.epochs()[-1], extra={"store": store.place})
         _drop(store, keep)
     after = used_bytes(store)
     return before - after, after

@@ -9,6 +9,7 @@
     flow      a plan as stages between which bindings travel
     findings  what plans find, on its way home
     paths     modules on workers: each searches from its own values
+    walks     long chains: one worker gets all it needs, and follows them alone
     worker    what one worker does for each command
     crew      the driver's end: commands to all workers, and what they answer
     handles           what the workers have, as the driver holds it

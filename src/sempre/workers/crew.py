@@ -44,7 +44,7 @@ class Crew:
         self._answers: dict[int, list[tuple[Any, list[Column]] | None]] = {}
         self._failed: list[dict[str, Any]] = []
         self._anew = 0
-        self._held_back = 0  # commands that were not sent yet
+        self._held_back: list[dict[str, Any]] = []  # commands that were not sent yet
         self._lost = ""
         self.copied: frozenset[str] = frozenset()
         self.everywhere_rows = 0
@@ -106,27 +106,41 @@ class Crew:
                 header["free"] = free
                 for number in free:
                     self._sizes.pop(number, None)
-            try:
-                self._held_back = 0 if columns is not None else (self._held_back + 1) % TOGETHER
-                for index, channel in enumerate(self._channels):
-                    if self._held_back:
-                        channel.hold(Frame(header))
-                    elif columns is None:
-                        channel.put(Frame(header))
-                    else:
-                        size = int(columns[index][0].size) if columns[index] else 0
-                        channel.put(Frame({**header, "args": [*args, size]}, list(columns[index]) if size else []))
-                began = time.monotonic()
-                while not self._held_back and any(channel.has_output for channel in self._channels):
-                    self._wait(began)
-            except (Lost, FrameError) as error:
-                raise self._gone(error) from None
+            self._held_back.append(header)
+            if columns is not None or len(self._held_back) >= TOGETHER:
+                self._send(columns)
             return self._command
 
-    def ask(self, op: str, args: Sequence[Any] = ()) -> list[tuple[Any, list[Column]]]:
+    def _send(self, columns: Sequence[Sequence[Column]] | None = None) -> None:
+        """Send what was held back; `columns` are those of the last command, for each worker its own."""
+        if not self._held_back:
+            return
+        commands, self._held_back = self._held_back, []
+        last = commands.pop() if columns is not None else {}
+        together = Frame({"op": "several", "commands": commands})
+        try:
+            for index, channel in enumerate(self._channels):
+                if commands:
+                    channel.put(together)
+                if columns is not None:
+                    size = int(columns[index][0].size) if columns[index] else 0
+                    own = {**last, "args": [*last.get("args", ()), size]}
+                    channel.put(Frame(own, list(columns[index]) if size else []))
+            began = time.monotonic()
+            while any(channel.has_output for channel in self._channels):
+                self._wait(began)
+        except (Lost, FrameError) as error:
+            raise self._gone(error) from None
+
+    def flush(self) -> None:
+        """Send what was held back, without waiting for the workers."""
+        with self._lock:
+            self._send()
+
+    def ask(self, op: str, args: Sequence[Any] = (), out: Sequence[int] = ()) -> list[tuple[Any, list[Column]]]:
         """Send a command and wait for the answer of every worker."""
         with self._lock:
-            number = self.tell(op, args, answer=True)
+            number = self.tell(op, args, out, answer=True)
             found: list[tuple[Any, list[Column]]] = []
             began = time.monotonic()
             while len(found) < len(self._channels):
@@ -148,6 +162,7 @@ class Crew:
         self._failed.clear()
         self._answers.clear()
         self._anew = self.tell("anew")
+        self._send()
 
     # ---------------------------------------------------------------------------------------------- listening
 
@@ -162,6 +177,7 @@ class Crew:
     def _step(self, since: float) -> None:
         """Wait for something to happen, and take note of it; raises when a worker has failed or gone."""
         self._check()
+        self._send()
         try:
             self._wait(since)
         except (Lost, FrameError) as error:

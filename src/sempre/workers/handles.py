@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sempre.plan.backend import WORKERS, Column, Shape
-from sempre.plan.ops import Automaton, Order, Plan
+from sempre.backends.walk_code import is_walkable
+from sempre.data import dataclass
+from sempre.plan.backend import WORKERS, Column, FrameShape, Shape
+from sempre.plan.ops import Automaton, Order, Plan, decided_plan
 from sempre.workers.crew import Crew
 
 
@@ -61,6 +63,9 @@ class RemoteRows(Handle):
     def to_stream(self, shape: Shape) -> Any:
         return self.to_arrow(shape)
 
+    def to_frame(self, shape: FrameShape) -> Any:
+        return shape.framed(self.to_arrow(shape))
+
 
 def fetched(crew: Crew, number: int) -> tuple[int, list[Column]]:
     """All rows of something, in this process."""
@@ -78,11 +83,12 @@ class RemoteVersion(Handle):
         self,
         crew: Crew,
         relation: str,
-        size: int,
+        size: int | RemoteRows,
         indexed: frozenset[Order],
         everywhere: bool = False,
         looked: int = 0,
     ) -> None:
+        """The size may be that of rows that workers are still looking for: it is asked for when it is needed."""
         super().__init__(crew)
         self._looked = looked  # how many rows there were when common values were last looked for
         self.relation = relation
@@ -99,12 +105,19 @@ class RemoteVersion(Handle):
         self._crew.tell("same", [other.number], [self.number])
 
     def __len__(self) -> int:
+        if not isinstance(self._size, int):
+            self._size = len(self._size)
         return self._size
+
+    @property
+    def is_known_empty(self) -> bool:
+        """Whether there are no rows, as far as that is known without waiting."""
+        return isinstance(self._size, int) and not self._size
 
     @property
     def is_everywhere(self) -> bool:
         """Whether all workers have all rows, or there are none."""
-        return self._everywhere or not self._size
+        return self._everywhere or not len(self)
 
     def rows(self) -> RemoteRows:
         made = RemoteRows(self._crew, self.relation, len(self))
@@ -161,6 +174,11 @@ class RemoteView(Handle):
 
     def __len__(self) -> int:
         return self._size
+
+    @property
+    def is_known_empty(self) -> bool:
+        """Whether there are no rows."""
+        return not self._size
 
     @property
     def is_everywhere(self) -> bool:
@@ -279,14 +297,35 @@ class RemotePaths(Handle):
 
 
 def _numbered(facts: Mapping[str, RemoteRows]) -> list[tuple[str, int]]:
-    return [(letter, rows.number) for letter, rows in facts.items() if len(rows)]
+    return numbered({letter: rows for letter, rows in facts.items() if len(rows)})
+
+
+def numbered(handles: Mapping[str, Handle]) -> list[tuple[str, int]]:
+    """What belongs to some names, as commands say it."""
+    return [(name, handle.number) for name, handle in handles.items()]
 
 
 class RemotePlan(Handle):
     """A plan that the workers have."""
 
-    __slots__ = ("plan",)
+    __slots__ = ("_walkable", "plan")
 
     def __init__(self, crew: Crew, plan: Plan) -> None:
         super().__init__(crew)
         self.plan = plan
+        self._walkable: tuple[frozenset[str], bool] | None = None
+
+    def walkable(self, own: frozenset[str]) -> bool:
+        """Whether the plan can be walked in a stratum of these relations."""
+        if self._walkable is None or self._walkable[0] != own:
+            self._walkable = own, is_walkable(decided_plan(self.plan), own)
+        return self._walkable[1]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteWalk:
+    """What a walk found."""
+
+    followed: Mapping[str, RemoteRows]
+    pending: Mapping[str, RemoteRows]
+    counts: Mapping[str, RemoteCounted]

@@ -11,6 +11,8 @@ from sempre.kernel.trace import RowSet, Trace, TraceView
 from sempre.workers.shards import Shard
 
 Numbers = Sequence[int]
+# What belongs to relations, by their names.
+Numbered = Sequence[tuple[str, int]]
 
 
 class SetCommands:

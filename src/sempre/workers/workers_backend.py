@@ -37,6 +37,8 @@ from sempre.workers.handles import (
     RemoteValues,
     RemoteVersion,
     RemoteView,
+    RemoteWalk,
+    numbered,
 )
 from sempre.workers.placing import home_column, owners, split
 from sempre.workers.statistics import RemoteStatistics
@@ -125,6 +127,7 @@ class WorkersBackend:
         if self._hired is not None:
             with suppress(BackendError):  # workers that are gone remember nothing
                 self._hired.tell("rest")
+                self._hired.flush()
 
     def keep(self) -> None:
         """The driver keeps the numbers of values."""
@@ -134,6 +137,7 @@ class WorkersBackend:
         if self._hired is not None:
             with suppress(BackendError):  # workers that are gone have forgotten everything
                 self._hired.tell("forget")
+                self._hired.flush()
 
     def for_modules(self) -> None:
         """None: a module looks at values one by one, in one process."""
@@ -183,7 +187,7 @@ class WorkersBackend:
     def version(self, rows: RemoteRows, orders: Iterable[Order] = ()) -> RemoteVersion:
         wanted = frozenset(orders)
         copied = bool(wanted) and self.crew.copies(rows.relation, len(rows))
-        made = RemoteVersion(self.crew, rows.relation, len(rows), wanted, copied)
+        made = RemoteVersion(self.crew, rows.relation, rows, wanted, copied)
         self.crew.tell("version", [rows.relation, rows.number, sorted(wanted), copied], [made.number])
         return made.balanced()
 
@@ -216,13 +220,11 @@ class WorkersBackend:
         made = RemoteRows(self.crew, relation)
         numbers = [plan.number for plan in plans]
         self.crew.tell("derive", [relation, numbers, self._reads(views), known.number], [made.number])
-        len(made)  # an error of the rules belongs here
         return made
 
     def count(self, relation: str, plans: Sequence[RemotePlan], views: Views) -> RemoteCounted:
         made = RemoteCounted(self.crew, relation)
         self.crew.tell("count", [relation, [plan.number for plan in plans], self._reads(views)], [made.number])
-        len(made)
         return made
 
     def supports(
@@ -231,7 +233,6 @@ class WorkersBackend:
         made = RemoteCounted(self.crew, relation)
         numbers = [plan.number for plan in plans]
         self.crew.tell("supports", [relation, numbers, self._reads(views), known.number], [made.number])
-        len(made)
         return made
 
     def column_values(self, version: RemoteVersion, column: int) -> RemoteValues | None:
@@ -249,8 +250,25 @@ class WorkersBackend:
         views: Views,
         present: Mapping[str, RemoteView],
         deleting: Mapping[str, RemoteTally] | None,
-    ) -> None:
-        """None: a walk needs all rows in one process."""
+    ) -> RemoteWalk | None:
+        """One worker walks, if there is not too much that it needs for it."""
+        if not all(plan.walkable(frozenset(present)) for plan in plans):
+            return None
+        needed = {id(view): len(view) for view in (*views.values(), *present.values()) if isinstance(view, RemoteView)}
+        if sum(needed.values()) > self.limits.gathered_rows:
+            return None
+        crew, names = self.crew, list(present)
+        found = RemoteWalk(
+            {name: RemoteRows(crew, name) for name in names},
+            {name: RemoteRows(crew, name) for name in names},
+            {name: RemoteCounted(crew, name) for name in names},
+        )
+        made = [some[name].number for some in (found.followed, found.pending, found.counts) for name in names]
+        numbers = [plan.number for plan in plans]
+        gone = None if deleting is None else numbered(deleting)
+        args = [numbered(front), numbers, self._reads(views), numbered(present), gone]
+        walked = all(content for content, _ in crew.ask("walk", args, made))
+        return found if walked else None
 
     def rerank(
         self,
@@ -283,7 +301,9 @@ class WorkersBackend:
         return self._rows("union", sets[0].relation, [[rows.number for rows in sets]])
 
     def difference(self, rows: RemoteRows, version: RemoteVersion | RemoteView) -> RemoteRows:
-        return self._rows("difference", rows.relation, [rows.number, version.number]) if len(version) else rows
+        if version.is_known_empty:
+            return rows
+        return self._rows("difference", rows.relation, [rows.number, version.number])
 
     def intersection(self, rows: RemoteRows, version: RemoteVersion | RemoteView) -> RemoteRows:
         return self._rows("intersection", rows.relation, [rows.number, version.number])

@@ -66,6 +66,7 @@ def test_after_a_vacuum_too(path: Path) -> None:
         assert db.verify().ok
 
 
+@pytest.mark.folder
 def test_a_run_in_the_background_is_kept_when_it_was_waited_for(path: Path) -> None:
     with opened(path) as db:
         db.start(insert={"link": [("e", "f")]})
@@ -102,6 +103,7 @@ def test_batches_of_streams_are_applied_once_also_after_opening(path: Path) -> N
         assert (db.epoch, db._last_batch("s")) == (4, 0)
 
 
+@pytest.mark.folder
 def test_no_room_at_any_step(tmp_path: Path) -> None:
     disk = FullDisk(1 << 60)
     with sempre.Database(RULES, semantics="active", store=Store(tmp_path / "counted", disk)) as db:
@@ -125,6 +127,7 @@ def test_no_room_at_any_step(tmp_path: Path) -> None:
             assert db.verify().ok
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("torn", [False, True])
 def test_killed_at_any_step(tmp_path: Path, torn: bool) -> None:
     for last in range(100):

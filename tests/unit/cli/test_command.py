@@ -82,6 +82,9 @@ class View:
     def to_arrow(self) -> pa.Table:
         return self.table
 
+    def _stream(self) -> pa.Table:
+        return self.table
+
     def __len__(self) -> int:
         return int(self.table.num_rows)
 

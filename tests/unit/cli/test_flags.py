@@ -77,6 +77,8 @@ def test_every_flag_is_looked_at(command: str, tmp_path: Path, monkeypatch: pyte
     again = Watched(**vars(real))
     if command in ("run", *arguments.PLACED_COMMANDS):
         arguments._check_place(again)
+    if command in arguments.UNPLACED_COMMANDS:
+        arguments._check_session(again)
     if command == "run":
         arguments._check_run(again)
     if command == "network":

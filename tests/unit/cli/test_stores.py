@@ -38,6 +38,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, shown.out, shown.err
 
 
+@pytest.mark.folder
 def test_from_init_to_migrate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "init", "s", "p.dl", "-F", "facts")
     assert (code, out.split(" (")[0]) == (0, "epoch 0: edge +2 -0, big +1 -0")
@@ -79,6 +80,7 @@ def test_init_without_facts_takes_what_is_here(folder: Path, capsys: pytest.Capt
     assert (code, out.split(" (")[0], error) == (0, "epoch 0: edge +1 -0, big +1 -0", "")
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

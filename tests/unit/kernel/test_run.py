@@ -31,6 +31,19 @@ def test_member(path: str, held: list[int], probes: list[int]) -> None:
 
 
 @both_paths
+@given(held=VALUES, others=VALUES, dense=st.integers(0, 4000), step=st.integers(1, 5))
+def test_numbers_are_added_where_their_keys_are(
+    path: str, held: list[int], others: list[int], dense: int, step: int
+) -> None:
+    run = Run(sorted_keys([*held, *range(0, dense, step)]))
+    given_ = sorted_keys([*others, *range(dense // 3, dense, 2)])
+    sums = np.arange(run.size)
+    numbers = {key: at + 1 for at, key in enumerate(given_.tolist())}
+    run.lodge(given_, np.arange(1, given_.size + 1), sums)
+    assert sums.tolist() == [at + numbers.get(key, 0) for at, key in enumerate(run.keys.tolist())]
+
+
+@both_paths
 @given(held=VALUES, bounds=st.lists(st.tuples(VALUES.filter(bool).map(min), VALUES.filter(bool).map(max)), max_size=20))
 def test_ranges_and_what_is_in_them(path: str, held: list[int], bounds: list[tuple[int, int]]) -> None:
     run = Run(sorted_keys(held))

@@ -15,6 +15,8 @@ from sempre.cli import main
 from sempre.limits import Limits
 from tests.interrupts import interrupted
 
+pytestmark = pytest.mark.folder
+
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)
 .decl reach(x: symbol, y: symbol)

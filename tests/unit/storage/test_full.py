@@ -17,6 +17,8 @@ from sempre.storage.disk import Disk
 from sempre.storage.store import Store
 from tests.disks import FullDisk
 
+pytestmark = pytest.mark.folder
+
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)
 .decl reach(x: symbol, y: symbol)

@@ -36,6 +36,7 @@ def left_behind(store: Path) -> set[str]:
 
 
 # Files that were being read when the interrupt came are closed when nobody has them any more.
+@pytest.mark.folder
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("files", [AT_THE_END, pytest.param(COMMITTING, marks=pytest.mark.slow)])
 def test_every_moment_of_an_epoch(files: tuple[str, ...], tmp_path: Path) -> None:

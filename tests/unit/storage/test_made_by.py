@@ -347,6 +347,7 @@ def right(db: sempre.Database) -> None:
     assert db.verify().ok, db.verify()
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("written", ["auto", "off"])
 @pytest.mark.parametrize("modules", ["auto", "off"])
 @pytest.mark.parametrize("cleaned", [False, True])

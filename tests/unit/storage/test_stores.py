@@ -54,6 +54,7 @@ def test_nothing_is_written_before_there_is_something_to_keep(tmp_path: Path) ->
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.folder
 def test_two_writers(store: Path) -> None:
     with sempre.Database(PROGRAM, store=store) as one, sempre.Database(PROGRAM, store=store) as other:
         one.apply(insert={"edge": [("x", "y")]})
@@ -67,6 +68,7 @@ def test_two_writers(store: Path) -> None:
         assert db.apply(insert={"edge": [("x", "z")]}).report.added["edge"] == 1
 
 
+@pytest.mark.folder
 def test_a_second_process_is_told_who_writes(store: Path) -> None:
     code = f"import sempre; sempre.Database.open({str(store)!r}).apply(insert={{'edge': [('q', 'r')]}})"
     with sempre.Database(PROGRAM, store=store) as db:
@@ -76,6 +78,7 @@ def test_a_second_process_is_told_who_writes(store: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.folder
 def test_a_writer_clears_up_after_one_that_died(store: Path) -> None:
     left = [store / "log/0000000003.0.parquet", store / "epochs/.0000000003.tmp", store / "programs/0000000003.dl"]
     for path in left:
@@ -110,6 +113,7 @@ def test_a_failed_epoch_is_not_stored(store: Path) -> None:
         assert (db.epoch, len(db["edge"])) == (3, 3)
 
 
+@pytest.mark.folder
 def test_the_batch_of_a_stream_is_stored_with_its_epoch(store: Path) -> None:
     with sempre.Database(PROGRAM, store=store) as db:
         engine_of(db).apply({}, {}, batch=("stream", 41))
@@ -169,6 +173,7 @@ def test_migration_to_the_same_program_does_nothing(store: Path) -> None:
 # --------------------------------------------------------------------------------------------------- vacuum
 
 
+@pytest.mark.folder
 def test_vacuum_drops_what_is_not_needed(store: Path) -> None:
     with sempre.Database(PROGRAM, store=store) as db:
         for number in range(20):
@@ -205,6 +210,7 @@ def test_vacuum_knows_the_relations_that_are_in_no_text(tmp_path: Path, value: s
         assert db.verify().ok
 
 
+@pytest.mark.folder
 def test_a_reader_keeps_its_epoch_through_a_vacuum(store: Path) -> None:
     with sempre.Database(PROGRAM, store=store) as reader:
         with sempre.Database(PROGRAM, store=store) as writer:
@@ -216,6 +222,7 @@ def test_a_reader_keeps_its_epoch_through_a_vacuum(store: Path) -> None:
             reader.apply(insert={"edge": [("x", "y")]})
 
 
+@pytest.mark.folder
 def test_a_database_that_was_open_during_a_vacuum_can_become_the_writer(store: Path) -> None:
     """As long as codes mean the same; else it has to be opened again."""
     with sempre.Database(PROGRAM, store=store) as db:
@@ -282,6 +289,7 @@ def test_differences_are_found_with_their_first_epoch_and_repaired(store: Path) 
 # --------------------------------------------------------------------------------------- where stores can be
 
 
+@pytest.mark.folder
 def test_a_store_is_made_only_where_nothing_else_is(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(sempre.StateError, match=r"has other things in it: `mine.txt`"):
@@ -299,6 +307,7 @@ def test_places_that_are_not_supported(place: str, hint: str) -> None:
     assert hint in str(raised.value)
 
 
+@pytest.mark.folder
 def test_a_file_url(tmp_path: Path) -> None:
     sempre.Database(PROGRAM, store=f"file://{tmp_path}/store").apply()
     assert (tmp_path / "store" / "FORMAT").read_text() == "sempre store 1\n"

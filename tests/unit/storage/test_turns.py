@@ -75,6 +75,7 @@ class Interrupted(Disk):
             signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("at", ["create", "write", "sync", "rename", "renamed", "note"])
 def test_memory_and_disk_are_the_same_after_an_interrupt_of_the_commit(store: Path, at: str) -> None:
     disk = Interrupted()
@@ -150,6 +151,7 @@ class Paused(Disk):
             self.go.wait()
 
 
+@pytest.mark.folder
 def test_a_commit_of_a_closed_database_does_not_happen(store: Path) -> None:
     disk, errors = Paused(), []
     first = sempre.Database(RULES, store=Store(store, disk))
@@ -187,6 +189,7 @@ def test_a_forked_process_is_not_the_writer(db: sempre.Database, store: Path) ->
     assert edges(db) == (2, [(1, 2), (3, 4)]) == edges(store)
 
 
+@pytest.mark.folder
 def test_a_forked_process_does_not_hold_the_lock(db: sempre.Database, store: Path) -> None:
     read, write = os.pipe()
     child = os.fork()
@@ -219,6 +222,7 @@ def test_a_store_stays_where_it_is_when_the_process_goes_elsewhere(
     assert edges(tmp_path / "b" / "store") == (1, [(1, ord("b"))])
 
 
+@pytest.mark.folder
 def test_without_the_file_of_the_lock_nothing_is_written(db: sempre.Database, store: Path) -> None:
     (store / "lock").unlink()
     with pytest.raises(sempre.StateError, match="`lock` was removed"):
@@ -231,6 +235,7 @@ def test_without_the_file_of_the_lock_nothing_is_written(db: sempre.Database, st
     assert edges(store) == (2, [(1, 2), (5, 6)])
 
 
+@pytest.mark.folder
 def test_an_epoch_that_lost_its_manifest_is_missed(db: sempre.Database, store: Path) -> None:
     db.apply(insert={"edge": [(3, 4)]})
     db.close()
@@ -244,6 +249,7 @@ def test_an_epoch_that_lost_its_manifest_is_missed(db: sempre.Database, store: P
     assert edges(store) == (1, [(1, 2)])
 
 
+@pytest.mark.folder
 def test_clearing_up_does_not_follow_links(db: sempre.Database, store: Path, tmp_path: Path) -> None:
     db.close()
     precious = tmp_path / "precious"

@@ -204,3 +204,29 @@ def test_by_default_all_slots_are_used() -> None:
     assert checked_count(session(spark_master="local[3]"), None) == 3
     assert checked_count(session(spark_master="local[3]"), 2) == 2
     assert checked_count(session(spark_master="yarn"), 7) == 7
+
+
+def test_reports_say_what_places_were_expected_to_cost() -> None:
+    """Where there is a choice: from what the stratum took there before."""
+    edges = [(f"{i}", f"{i + 1}") for i in range(40)]
+    with on_workers(2) as options, sempre.Database(REACH, **options) as db:
+        db._engine.places._fixed = None  # as with `auto`
+        empty = of_reach(db.materialise().report)
+        assert [(each["place"], each["bytes"], each["seconds"]) for each in empty["expected"]] == [
+            ("driver", 0, None),
+            ("workers", 0, None),
+        ]
+        first = of_reach(db.apply(insert={"edge": edges}).report)
+        assert first["expected"][0]["bytes"] > 40 * 2 * 24
+        second = of_reach(db.apply(insert={"edge": [("x", "y")]}).report)
+        third = db.apply(insert={"edge": [("y", "z")]}).report
+        expected = [each["expected"][0]["seconds"] for each in (first, second, of_reach(third))]
+        assert all(expected)
+        assert len(set(expected)) > 1
+        assert "expected: driver: " in third.to_html()
+    with sempre.Database(REACH) as db:
+        assert "expected" not in of_reach(db.apply(insert={"edge": edges}).report), "there is no choice"
+
+
+def of_reach(report: sempre.Report) -> dict[str, Any]:
+    return next(each for each in report.strata if each["relations"] == ("reach",))
