@@ -90,8 +90,8 @@ class Fixpoint:
         self.touched: dict[str, list[tuple[int, Rows]]] = {name: [] for name in stratum.relations}
         # With `counting`, the instances that derive each fact in the round in which it is new.
         self.supports: dict[str, list[Counted]] | None = {name: [] for name in stratum.relations} if counting else None
-        # With `counters` too, all instances, each of them in the round in which it is found. None after a walk, and where
-        # there are many more than facts: then counters take long to make, and to keep.
+        # With `counters` too, all instances, each of them in the round in which it is found. None after a walk, and
+        # where there are many more than facts: then counters take long to make, and to keep.
         self.counted: dict[str, list[Counted]] | None = None
         if counting and counters:
             self.counted = {name: [] for name in stratum.relations}
