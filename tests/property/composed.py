@@ -44,7 +44,7 @@ EXTREME: dict[str, tuple[Any, ...]] = {
     "uncertain_share": (0.5, 100.0), "walk_after": (0, 1), "walk_front": (1 << 20,), "walk_facts": (0,),
     "walk_tail": (1,), "replan_bits": (0, 1), "sample_rows": (2,), "matrix_nodes": (0, 2), "few_sources": (1,),
     "change_share": (0.0, 10.0), "recursive_share": (0.0, 10.0), "change_rows": (0,), "affected_share": (0.0, 100.0),
-    "affected_rows": (0,), "changing_share": (0.0, 1e9), "untried_share": (0.0,),
+    "affected_rows": (0,), "changing_share": (0.0, 1e9), "untried_share": (0.0,), "counted_share": (0.0, 1e9),
     "shared_rows": (1,), "merged_pieces": (2,), "group_rows": (1, 3), "level_bits": (1,), "unprepared_rows": (0,),
     "many_rounds": (0, 1), "swept_bits": (0,), "round_rows": (1, 7), "everywhere_rows": (0, 1), "split_rows": (1, 2),
 }  # fmt: skip

@@ -244,6 +244,25 @@ class WalkOf(Protocol[RowsT_co, CountedT_co]):
         ...
 
 
+class GrownOf(Protocol[RowsT_co, CountedT_co]):
+    """What `Algebra.grow` found; the front that it started from is not in it."""
+
+    @property
+    def rounds(self) -> Sequence[Mapping[str, RowsT_co]]:
+        """The new facts of each round after the front's, whose consequences are here too."""
+        ...
+
+    @property
+    def pending(self) -> Mapping[str, RowsT_co]:
+        """The facts of the round after the last, whose consequences are still to be found: the next front."""
+        ...
+
+    @property
+    def numbers(self) -> Mapping[str, CountedT_co]:
+        """How many instances over facts of earlier rounds derive each new fact, pending ones included."""
+        ...
+
+
 class RerankedOf(Protocol[RowsT_co, CountedT_co]):
     """What `Algebra.rerank` found, for every relation of the stratum."""
 
@@ -596,6 +615,20 @@ class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
         """
         ...
 
+    def grow(
+        self,
+        front: Mapping[str, RowsT],
+        plans: Sequence[ExecutableT],
+        views: Mapping[tuple[str, Read], ViewT | TallyT],
+        present: Mapping[str, ViewT],
+    ) -> GrownOf[RowsT, CountedT] | None:
+        """Add a small front and what follows from it, through as many rounds as it takes, or None if that cannot be.
+
+        The plans have their pivots in the stratum, all of them, and `present` is every relation of the stratum without
+        the front. Nothing is changed: it is the caller who adds the front and what was found.
+        """
+        ...
+
     def rerank(
         self,
         front: Mapping[str, RowsT],
@@ -778,6 +811,7 @@ Counted: TypeAlias = CountedOf[Rows]
 Tally: TypeAlias = TallyOf[Counted]
 Walk: TypeAlias = WalkOf[Rows, Counted]
 Reranked: TypeAlias = RerankedOf[Rows, Counted]
+Grown: TypeAlias = GrownOf[Rows, Counted]
 Ordering: TypeAlias = OrderingOf[Rows]
 Paths: TypeAlias = PathsOf[Rows]
 ColumnValues: TypeAlias = ColumnValuesOf[Rows, Version]

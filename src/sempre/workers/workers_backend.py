@@ -270,6 +270,15 @@ class WorkersBackend:
         walked = all(content for content, _ in crew.ask("walk", args, made))
         return found if walked else None
 
+    def grow(
+        self,
+        front: Mapping[str, RemoteRows],
+        plans: Sequence[RemotePlan],
+        views: Views,
+        present: Mapping[str, RemoteView],
+    ) -> None:
+        """None, as for `walk`."""
+
     def rerank(
         self,
         front: Mapping[str, RemoteRows],

@@ -313,6 +313,15 @@ class SparkBackend:
     ) -> None:
         """None: one row at a time is not for DataFrames."""
 
+    def grow(
+        self,
+        front: Mapping[str, Table],
+        plans: Sequence[FramePlan],
+        views: Views,
+        present: Mapping[str, Version],
+    ) -> None:
+        """None, as for `walk`."""
+
     def rerank(
         self,
         front: Mapping[str, Table],
