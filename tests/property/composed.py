@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -31,7 +31,8 @@ from tests.property.mixed import mixed_case
 from tests.property.programs import Case, random_case
 from tests.property.ranging import ranging_case
 
-MAKERS: tuple[Callable[[random.Random], Case], ...] = (
+Maker = Callable[[random.Random], Case]
+MAKERS: tuple[Maker, ...] = (
     random_case, random_case, random_case, modular_case, cyclic_case, counted_case, guarding_case, branching_case,
     ranging_case,
     lambda rng: mixed_case(rng, rng.randint(1, 3)),
@@ -56,9 +57,9 @@ def random_limits(rng: random.Random) -> Limits:
     return replace(rng.choice((UNHURRIED, SMALL_PIECES)), **chosen)
 
 
-def composed_case(rng: random.Random) -> Case:
+def composed_case(rng: random.Random, makers: Sequence[Maker] = MAKERS) -> Case:
     """Programs side by side, with bridges from earlier to later ones."""
-    parts = [rng.choice(MAKERS)(rng) for _ in range(rng.choice((1, 1, 2, 2, 3)))]
+    parts = [rng.choice(makers)(rng) for _ in range(rng.choice((1, 1, 2, 2, 3)))]
     if len(parts) > 1:
         parts = [_renamed(part, f"z{number}_") for number, part in enumerate(parts)]
     items = [item for part in parts for item in part.program.items]
