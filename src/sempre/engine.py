@@ -17,6 +17,7 @@ from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.data import dataclass
 from sempre.kernel.spare import give_back
 from sempre.maintain.auto import ChosenStrategy
+from sempre.maintain.cost_history import RANKED, History
 from sempre.maintain.decide import (
     AUTO,
     ELASTIC,
@@ -30,7 +31,6 @@ from sempre.maintain.decide import (
 )
 from sempre.maintain.expected import Expected
 from sempre.maintain.guarded import Guarded
-from sempre.maintain.history import RANKED, History
 from sempre.maintain.iterations import ByIteration
 from sempre.maintain.planning import Plans
 from sempre.maintain.ranked_or_counted import RankedOrCounted

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, NormalRule, Stratum, Var
 from sempre.limits import DEFAULTS
+from sempre.maintain.cost_history import COUNTERS, RANKED
 from sempre.maintain.decide import (
     AUTO,
     SORTED,
@@ -15,7 +16,6 @@ from sempre.maintain.decide import (
     closes_alone,
     decide,
 )
-from sempre.maintain.history import COUNTERS, RANKED
 from sempre.modules.find import Modular
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import (

@@ -11,6 +11,7 @@ import sempre
 from sempre.api.options import Options, usable_modules
 from sempre.explain.plan_text import decisions
 from sempre.limits import DEFAULTS
+from sempre.maintain.cost_history import MODULAR, Cost, History
 from sempre.maintain.decide import (
     ChangeSize,
     Choices,
@@ -22,7 +23,6 @@ from sempre.maintain.decide import (
     placed,
     upkeep,
 )
-from sempre.maintain.history import MODULAR, Cost, History
 from sempre.maintain.registry import STRATEGIES
 from sempre.modules.find import Modular, modularize
 from sempre.plan.backend import CLUSTER, DRIVER, WORKERS
