@@ -17,7 +17,7 @@ from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.data import dataclass
 from sempre.kernel.spare import give_back
 from sempre.maintain.auto import ChosenStrategy
-from sempre.maintain.cost_history import RANKED, History
+from sempre.maintain.costs import RANKED, History
 from sempre.maintain.decide import (
     AUTO,
     ELASTIC,

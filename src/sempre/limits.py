@@ -110,6 +110,9 @@ class Limits:
     # has no rounds to rank facts by.
     walk_facts: int = 1 << 16
     walk_tail: int = 32
+    # After so many rounds of an update, a front of at most this many rows is followed fact by fact, with its rounds.
+    grow_after: int = 1
+    grow_front: int = 512
     # A stratum on the cluster that reads no more rows than this costs about as much as one job, whatever is done with
     # it.
     one_pass_rows: int = 1_000_000

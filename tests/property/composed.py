@@ -25,14 +25,15 @@ from tests.oracle.naive import Facts
 from tests.oracle.values import Row, Value
 from tests.property.branching import branching_case
 from tests.property.closures import modular_case
-from tests.property.cycles import cyclic_case
+from tests.property.cycles import counted_case, cyclic_case
 from tests.property.guarding import guarding_case
 from tests.property.mixed import mixed_case
 from tests.property.programs import Case, random_case
 from tests.property.ranging import ranging_case
 
 MAKERS: tuple[Callable[[random.Random], Case], ...] = (
-    random_case, random_case, random_case, modular_case, cyclic_case, guarding_case, branching_case, ranging_case,
+    random_case, random_case, random_case, modular_case, cyclic_case, counted_case, guarding_case, branching_case,
+    ranging_case,
     lambda rng: mixed_case(rng, rng.randint(1, 3)),
 )  # fmt: skip
 PLAIN = frozenset({"number", "symbol", "float", "unsigned"})

@@ -13,7 +13,7 @@ from sempre.backends import rerank
 from sempre.kernel import compiled
 from sempre.maintain import auto
 from sempre.maintain.auto import Auto
-from sempre.maintain.cost_history import COUNTERS, RANKED, History
+from sempre.maintain.costs import COUNTERS, RANKED, History
 from sempre.maintain.seminaive import Fixpoint
 from sempre.maintain.strategy import Abandoned, Outcome, Work
 from sempre.plan.backend import Counted

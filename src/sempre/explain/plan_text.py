@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, NormalRule, Stratum, Var
 from sempre.limits import DEFAULTS
-from sempre.maintain.cost_history import COUNTERS, RANKED
+from sempre.maintain.costs import COUNTERS, RANKED
 from sempre.maintain.decide import (
     AUTO,
     SORTED,

@@ -93,7 +93,7 @@ class Endpoint:
     @property
     def keeps_epoch(self) -> bool:
         """Whether this output is a table that says itself which epoch it shows."""
-        return self.io in LAKE or (self.io in SQL and (self.changes or self.merges))
+        return self.io in LAKE or (self.io in SQL and self.changes) or self.merges
 
 
 class _BadOption(ValueError):
@@ -205,10 +205,10 @@ def _values(relation: Relation, options: Mapping[str, str]) -> ValueChoice:
 def _mode(options: Mapping[str, str], io: str) -> str:
     """How an output follows the state."""
     mode = _choice(options, "mode", ("overwrite", "changes", "merge"))
-    if mode == "merge" and io not in (*LAKE, *SQL):
+    if mode == "merge" and io not in (*LAKE, *SQL, "spark"):
         raise _BadOption(
             "`mode=merge` is for tables that can change in part\n"
-            "Use IO=delta, IO=iceberg, IO=sqlite or IO=jdbc, or leave it out."
+            "Use IO=delta, IO=iceberg, IO=sqlite, IO=jdbc or IO=spark, or leave it out."
         )
     return mode
 

@@ -17,7 +17,7 @@ from sempre.data import dataclass
 from sempre.kernel.capacity import CapacityError
 from sempre.kernel.tally import merging_seconds
 from sempre.maintain import decide
-from sempre.maintain.cost_history import COUNTERS, MODULAR, Cost, History
+from sempre.maintain.costs import COUNTERS, MODULAR, Cost, History
 from sempre.maintain.decide import Decision
 from sempre.maintain.dredc import DRedC, counters_of
 from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, described

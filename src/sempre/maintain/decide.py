@@ -22,7 +22,7 @@ from typing import Protocol
 from sempre.analysis.model import CheckedProgram, Relation, Stratum
 from sempre.data import dataclass
 from sempre.limits import DEFAULTS, Limits
-from sempre.maintain.cost_history import COUNTERS, MODULAR, RANKED, History
+from sempre.maintain.costs import COUNTERS, MODULAR, RANKED, History
 from sempre.modules.spec import Module
 from sempre.plan.backend import CLUSTER, DRIVER, WORKERS
 from sempre.plan.ops import functions_of, relations_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from sempre.data import dataclass
-from sempre.maintain.cost_history import Cost, History
+from sempre.maintain.costs import Cost, History
 from sempre.maintain.decide import ChangeSize
 from sempre.plan.backend import CLUSTER
 

@@ -87,23 +87,24 @@ class Sinks:
         what, path = located_output(endpoint, self.folder)
         with writing(what, Span(path, 0, 0, 0, 0)), described(self.spark, f"writing {what.replace('`', '')}"):
             if endpoint.io == "spark" and mode == "overwrite" and self.spark.catalog.tableExists(path):
-                self._refill(df, path)
+                refill(self.spark, df, path)
             else:
                 save(df.write.mode(mode), endpoint, path)
 
-    def _refill(self, df: DataFrame, table: str) -> None:
-        """Replace the rows of a table, which keeps its format, partitions, comment and properties."""
-        there = self.spark.table(table).columns
-        if sorted(map(str.lower, there)) != sorted(map(str.lower, df.columns)):
-            message = f"table `{table}` has the columns {', '.join(there)}, and the output {', '.join(df.columns)}"
-            hint = "Name another table, or drop that one: it is made anew with the columns of the output."
-            raise DataError(Diagnostic("E512", message, hint=hint))
-        mode = self.spark.conf.get(OVERWRITE_MODE, "static") or "static"
-        if mode.lower() == "dynamic" and any(column.isPartition for column in self.spark.catalog.listColumns(table)):
-            message = f"the session would leave partitions of table `{table}` that have no rows any more"
-            hint = f"Set {OVERWRITE_MODE} to static, or write to a table without partitions."
-            raise DataError(Diagnostic("E512", message, hint=hint))
-        df.select(*there).write.insertInto(table, overwrite=True)
+
+def refill(spark: SparkSession, df: DataFrame, table: str) -> None:
+    """Replace the rows of a table, which keeps its format, partitions, comment and properties."""
+    there = spark.table(table).columns
+    if sorted(map(str.lower, there)) != sorted(map(str.lower, df.columns)):
+        message = f"table `{table}` has the columns {', '.join(there)}, and the output {', '.join(df.columns)}"
+        hint = "Name another table, or drop that one: it is made anew with the columns of the output."
+        raise DataError(Diagnostic("E512", message, hint=hint))
+    mode = spark.conf.get(OVERWRITE_MODE, "static") or "static"
+    if mode.lower() == "dynamic" and any(column.isPartition for column in spark.catalog.listColumns(table)):
+        message = f"the session would leave partitions of table `{table}` that have no rows any more"
+        hint = f"Set {OVERWRITE_MODE} to static, or write to a table without partitions."
+        raise DataError(Diagnostic("E512", message, hint=hint))
+    df.select(*there).write.insertInto(table, overwrite=True)
 
 
 def located_output(endpoint: Endpoint, folder: str) -> tuple[str, str]:

@@ -5,8 +5,9 @@ A database is written to by one transaction of a JDBC connection, from a staging
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,23 +19,26 @@ from sempre.data import dataclass
 from sempre.diagnostics import BackendError, DataError, Diagnostic, Span
 from sempre.files.changes_table import EPOCH
 from sempre.files.directive_options import Endpoint
-from sempre.files.targets.sql_target import SqlTarget
+from sempre.files.targets.sql_target import ADDED, REMOVED, SIDE, SqlTarget
 from sempre.files.targets.target import TableTarget
-from sempre.spark.failures import writing
+from sempre.spark.failures import condition_of, writing
 from sempre.spark.frames import to_frame
 from sempre.spark.jdbc import with_driver
-from sempre.spark.sinks import save
+from sempre.spark.sinks import refill, save
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 PUBLISHER, SHOWN = "sempre.publisher", "sempre.epoch"
+# The epoch that a table of the session is being brought to.
+COMING = "sempre.coming"
 
 
 def spark_target(spark: SparkSession, relation: Relation, types: Mapping[str, Type], endpoint: Endpoint) -> TableTarget:
     """The table of a database, or of the session, that an output names."""
     if endpoint.io == "spark":
-        return SessionTarget(spark, relation, types, endpoint.table)
+        kind = SessionState if endpoint.merges else SessionTarget
+        return kind(spark, relation, types, endpoint.table)
     if not hasattr(spark, "_jvm"):
         message = f"`IO=jdbc` with mode={'changes' if endpoint.changes else 'merge'} needs a classic session"
         hint = "Leave out --remote: on Spark Connect there is no connection that could hold a transaction."
@@ -182,8 +186,7 @@ class SessionTarget:
         with writing(f"table `{self.table}`", Span(self.table, 0, 0, 0, 0)):
             if not self.spark.catalog.tableExists(self.table):
                 return None
-            listed = self.spark.sql(f"SHOW TBLPROPERTIES {self.table}").toArrow().to_pylist()
-            known = {row["key"]: row["value"] for row in listed}
+            known = _properties(self.spark, self.table)
             newest = self._newest()
             if known.get(PUBLISHER) == publisher:
                 shown = [int(each) for each in (known.get(SHOWN), newest) if each is not None]
@@ -212,11 +215,97 @@ class SessionTarget:
             self._tell({SHOWN: str(epoch)})
 
     def _tell(self, properties: Mapping[str, str]) -> None:
-        said = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
-        self.spark.sql(f"ALTER TABLE {self.table} SET TBLPROPERTIES ({said})")
+        _tell(self.spark, self.table, properties)
 
     def replace(self, rows: pa.Table, publisher: str, epoch: int) -> None:
         raise AssertionError("changes are appended")
 
     def change(self, added: pa.Table, removed: pa.Table, publisher: str, epoch: int) -> bool:
         raise AssertionError("changes are appended")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """A table of the session that is kept current by MERGE: what changed in an epoch is one statement, and one commit.
+
+    Properties of the table say which epoch of which store it shows, and before that which one is coming: where the two
+    differ a process died in between, nobody knows which of the two the table shows, and its rows are replaced.
+    """
+
+    spark: SparkSession
+    relation: Relation
+    types: Mapping[str, Type]
+    table: str
+
+    def epoch(self, publisher: str) -> int | None:
+        with self._writing():
+            if not self.spark.catalog.tableExists(self.table):
+                return None
+            known = _properties(self.spark, self.table)
+        shown = known.get(SHOWN)
+        return int(shown) if shown and known.get(PUBLISHER) == publisher and known.get(COMING) == shown else None
+
+    def replace(self, rows: pa.Table, publisher: str, epoch: int) -> None:
+        df = to_frame(self.spark, rows, self.relation, self.types)
+        with self._writing():
+            is_new = not self.spark.catalog.tableExists(self.table)
+            if is_new:
+                df.limit(0).write.saveAsTable(self.table)
+            try:
+                self._merge(df.limit(0), df.limit(0))  # whether that can be done is known now, and not an epoch later
+            except BaseException:
+                if is_new:
+                    self.spark.sql(f"DROP TABLE {self.table}")
+                raise
+            _tell(self.spark, self.table, {PUBLISHER: publisher, COMING: str(epoch), SHOWN: ""})
+            refill(self.spark, df, self.table)
+            _tell(self.spark, self.table, {SHOWN: str(epoch)})
+
+    def change(self, added: pa.Table, removed: pa.Table, publisher: str, epoch: int) -> bool:
+        frames = (to_frame(self.spark, rows, self.relation, self.types) for rows in (added, removed))
+        with self._writing():
+            _tell(self.spark, self.table, {COMING: str(epoch)})
+            if added.num_rows or removed.num_rows:
+                self._merge(*frames)
+            _tell(self.spark, self.table, {SHOWN: str(epoch)})
+        return True
+
+    def _merge(self, added: DataFrame, removed: DataFrame) -> None:
+        from pyspark.sql import functions as fn
+
+        sides = [df.withColumn(SIDE, fn.lit(side)) for side, df in ((REMOVED, removed), (ADDED, added))]
+        view = f"sempre_merged_{uuid.uuid4().hex}"
+        sides[0].unionAll(sides[1]).createOrReplaceTempView(view)
+        names = [f"`{name}`" for name in self.relation.columns]
+        same = " AND ".join(f"target.{name} = source.{name}" for name in names)
+        try:
+            self.spark.sql(
+                f"MERGE INTO {self.table} AS target USING {view} AS source ON {same} "
+                f"WHEN MATCHED AND source.{SIDE} = {REMOVED} THEN DELETE "
+                f"WHEN NOT MATCHED AND source.{SIDE} = {ADDED} THEN INSERT ({', '.join(names)}) "
+                f"VALUES ({', '.join(f'source.{name}' for name in names)})"
+            )
+        except Exception as error:
+            if "MERGE" not in str(error) or not condition_of(error).startswith("UNSUPPORTED"):
+                raise
+            message = f"table `{self.table}` has a format without MERGE"
+            hint = "Make it a table of Delta Lake or Iceberg; or leave `mode=merge` out, and it is replaced each time."
+            raise DataError(Diagnostic("E512", message, hint=hint)) from None
+        finally:
+            self.spark.catalog.dropTempView(view)
+
+    def append(self, rows: pa.Table, publisher: str, epoch: int) -> None:
+        raise AssertionError("a state is not appended to")
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing(f"table `{self.table}`", Span(self.table, 0, 0, 0, 0))
+
+
+def _properties(spark: SparkSession, table: str) -> dict[str, str]:
+    listed = spark.sql(f"SHOW TBLPROPERTIES {table}").toArrow().to_pylist()
+    return {row["key"]: row["value"] for row in listed}
+
+
+def _tell(spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
+    said = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({said})")

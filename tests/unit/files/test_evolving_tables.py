@@ -162,10 +162,11 @@ class ModernDelta:
         path.write_text("\n".join(map(json.dumps, actions)))
         self.version += 1
 
-    def metadata(self, last: str) -> dict[str, Any]:
+    def metadata(self, last: str, number: int = 2) -> dict[str, Any]:
+        """The columns `x` and `last`, which is the column of that number."""
         fields = [
             {"name": name, "type": kind, "nullable": True, "metadata": self.mapping(at)}
-            for at, (name, kind) in enumerate((("x", "string"), (last, "long")), 1)
+            for at, name, kind in ((1, "x", "string"), (number, last, "long"))
         ]
         schema = json.dumps({"type": "struct", "fields": fields})
         form = {"provider": "parquet", "options": {}}
@@ -217,6 +218,19 @@ def test_deletion_vectors_and_columns_with_other_names(mapped: bool, feed: bool,
             pytest.raises(sempre.DataError, match=r"E502(.|\n)*not found: y(.|\n)*select x, z as y"),
         ):
             db.refresh()
+
+
+@pytest.mark.parametrize("feed", [False, True])
+def test_a_column_of_delta_that_is_dropped_and_added_again_is_another(feed: bool, tmp_path: Path) -> None:
+    """No row is written, and no row is as it was: the files have values of the column that was dropped."""
+    table = ModernDelta(tmp_path / "t", mapped=True, feed=feed)
+    found = refreshed(
+        PROGRAM.format(source='IO=delta, table="t", nulls=0'),
+        tmp_path,
+        lambda: table.commit(table.metadata("y", 3)),
+        lambda: table.commit(table.added("second", MORE)),
+    )
+    assert found == [("a", 0), ("b", 0), ("c", 0), ("d", 0)]
 
 
 @pytest.mark.parametrize("feed", [False, True])

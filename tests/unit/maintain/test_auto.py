@@ -18,7 +18,7 @@ from sempre.kernel import compiled
 from sempre.limits import Limits
 from sempre.maintain import auto, modular, ranked
 from sempre.maintain.auto import ChosenStrategy
-from sempre.maintain.cost_history import MODULAR, Cost, History
+from sempre.maintain.costs import MODULAR, Cost, History
 from sempre.maintain.dredc import Counters
 from sempre.maintain.ranked import Ranked
 from sempre.maintain.registry import STRATEGIES

@@ -11,7 +11,7 @@ import sempre
 from sempre.api.options import Options, usable_modules
 from sempre.explain.plan_text import decisions
 from sempre.limits import DEFAULTS
-from sempre.maintain.cost_history import MODULAR, Cost, History
+from sempre.maintain.costs import MODULAR, Cost, History
 from sempre.maintain.decide import (
     ChangeSize,
     Choices,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sempre.limits import DEFAULTS
-from sempre.maintain.cost_history import COUNTERS, MODULAR, RANKED, RECENT, Cost, History
+from sempre.maintain.costs import COUNTERS, MODULAR, RANKED, RECENT, Cost, History
 
 
 def costs(kind: str, seconds: float, rows: int) -> dict[str, tuple[Cost, ...]]:
