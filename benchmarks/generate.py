@@ -99,10 +99,10 @@ def hub() -> dict[str, Pairs]:
     return {"edge": np.concatenate([np.column_stack([center, spokes]), np.column_stack([spokes, center])])}
 
 
-def owl() -> dict[str, Pairs]:
+def owl(individuals: int = 40_000) -> dict[str, Pairs]:
     """Individuals in a hierarchy of classes, related by a few hundred properties; about a million triples follow."""
     rng = np.random.default_rng(3)
-    classes, properties, individuals = 2_000, 300, 40_000
+    classes, properties = 2_000, 300
     first_class, first_property, first = 100, 5_000, 10_000
     child = np.arange(1, classes)
     triples = [np.column_stack([child, np.ones_like(child), (child * rng.random(child.size)).astype(np.int64)])]
@@ -128,11 +128,10 @@ def owl() -> dict[str, Pairs]:
     return {"given": np.unique(np.concatenate(triples), axis=0)}
 
 
-def routes() -> dict[str, Pairs]:
+def routes(nodes: int = 30_000) -> dict[str, Pairs]:
     """A graph with few hubs and many leaves, like a network of networks: 30,000 nodes, 90,000 links; 40 monitors."""
-    nodes, per_node = 30_000, 3
     rng = np.random.default_rng(4)
-    source = np.repeat(np.arange(1, nodes), per_node)
+    source = np.repeat(np.arange(1, nodes), 3)
     target = (source * rng.random(source.size) ** 3).astype(np.int64)
     links = np.column_stack([source, target])
     back = rng.random(source.size) < 0.3

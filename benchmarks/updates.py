@@ -6,8 +6,8 @@ crdt      the text of a typing session: 12 updates after the first run (6 of 10 
           one of 1,000 facts, 4 of 10, one of 1,000), against the same 12 by recomputation
 galen     an ontology: single updates of 10 random facts, of 1,000, and the deletion of a quarter of the input
 andersen  a points-to analysis, generated: the same
-flat      updates of 10 facts of andersen, and of one that has a tenth of the functions: they change about as much;
-          seconds of processors
+flat      updates of 10 facts of andersen, owl and routes, and of the same with a tenth of the functions, individuals or
+          nodes: they change about as much; seconds of processors
 memory    the bytes that the state holds before and after counters are needed, on all three
 
 `update_table.py` compares all strategies, change by change. crdt and galen need the data in the folder that
@@ -22,7 +22,7 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
@@ -62,6 +62,12 @@ SOURCES = {
 }
 
 WORKLOADS = (*SOURCES, "flat", "memory")
+# What can be made in two sizes, and by what the sizes are counted.
+GROWING: dict[str, tuple[Callable[[int], dict[str, generate.Pairs]], tuple[int, int]]] = {
+    "andersen": (generate.andersen, (33, 330)),
+    "owl": (generate.owl, (4_000, 40_000)),
+    "routes": (generate.routes, (3_000, 30_000)),
+}
 
 
 class Bench:
@@ -198,18 +204,21 @@ def _large(name: str, strategy: str, bench: Bench, recompute: float, quarter: fl
 
 
 def run_flat(strategies: list[str], updates: int) -> None:
-    """Updates that change about as many facts, of two programs of which one has a tenth of the other's."""
-    for functions in (33, 330):
-        facts = {
-            name: pa.table({"v": rows[:, 0], ("o" if name == "new" else "w"): rows[:, 1]})
-            for name, rows in generate.andersen(functions).items()
-        }
-        for strategy in strategies:
-            bench = Bench(SOURCES["andersen"], strategy, facts)
-            bench.clock = time.process_time
-            print(f"flat  {functions} functions, {sum(map(len, facts.values())):,} facts, first {bench.first:.2f} s")
-            _small("flat", strategy, bench, updates)
-            bench.close()
+    """Updates that change about as many facts, of programs of which one has a tenth of the other's."""
+    for name, (make, sizes) in GROWING.items():
+        source = Source(name, ROOT / f"benchmarks/programs/{name}.dl", DATA)
+        columns = {each.name: each.columns for each in sempre.Program.from_file(source.program).relations.values()}
+        for size in sizes:
+            facts = {
+                relation: pa.table({column: rows[:, at] for at, column in enumerate(columns[relation])})
+                for relation, rows in make(size).items()
+            }
+            for strategy in strategies:
+                bench = Bench(source, strategy, facts)
+                bench.clock = time.process_time
+                print(f"flat  {name}, {sum(map(len, facts.values())):,} facts, first {bench.first:.2f} s")
+                _small("flat", strategy, bench, updates)
+                bench.close()
 
 
 def run_memory(strategies: list[str], updates: int) -> None:

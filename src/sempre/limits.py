@@ -66,12 +66,14 @@ class Limits:
     # on it is tried like one of which nothing is known.
     avoided_share: float = 1.2
     expected_share: float = 0.8
+    # Where that is a guess, since the last one like it was given up, it is not tried from this share on.
+    doubted_share: float = 0.6
     # What was learned keeps this share each time it is followed untried.
     fading_share: float = 0.7
     # A stratum goes on by counters instead of ranks, or the other way round, if the last changes are expected to take
     # less than this share of what they take now; of a way that was never tried this share of a run is expected.
     changing_share: float = 0.7
-    untried_share: float = 0.3
+    untried_share: float = 0.5
     # A run that counts all instances stops counting where there are more than so many for each fact.
     counted_share: float = 8.0
     # Where an insertion by counters was never tried, it is expected to take so many times as long as one by ranks.

@@ -80,7 +80,7 @@ class RoundParts:
     __slots__ = ("_probed", "_waiting", "runs", "size")
 
     def __init__(self, trace: Trace, parts: Sequence[Counted]) -> None:
-        held = [part.repacked(trace.packing) for part in parts if len(part)]
+        held = [part.repacked(trace.packing) for part in parts]
         # One value, so that a second thread finds both or none.
         self._waiting: tuple[Trace, list[Counted]] | None = (trace, held)
         self._probed = 0
@@ -128,7 +128,9 @@ class Tally:
     @staticmethod
     def over(trace: Trace, parts: Sequence[Counted]) -> Tally:
         """A map with the sums of these numbers, all of rows of the trace: it shares the keys with it."""
-        return Tally(trace.packing, (), RoundParts(trace, parts))
+        # Where nothing has a number, as ranks without recursion, a map of all rows would be a map of zeros.
+        held = [part for part in parts if len(part)]
+        return Tally(trace.packing, (), RoundParts(trace, held) if held else None)
 
     @property
     def _runs(self) -> Runs:

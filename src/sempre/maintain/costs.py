@@ -109,6 +109,10 @@ class History:
         """Whether changes of about that size were followed to their end."""
         return any(cost.is_like(rows, share) and not cost.guessed for cost in self.costs.get(kind, ()))
 
+    def doubts(self, kind: str, rows: int, share: float) -> bool:
+        """Whether a change of about that size was given up, and none was followed to its end since then."""
+        return any(cost.is_like(rows, share) and cost.guessed for cost in self.costs.get(kind, ()))
+
     def is_near(self, kind: str, rows: int, share: float) -> bool:
         """Whether changes of at least about that size are known, so that it can be told from them."""
         return any(share * cost.rows >= rows for cost in self.costs.get(kind, ()))

@@ -256,7 +256,9 @@ def _followed(stratum: Stratum, sizes: StratumSizes, history: History, made: Dec
                 f"{history.full_seconds:.2f} s",
                 replace(history, preparing=history.preparing * limits.fading_share),
             )
-    too_long = max(limits.avoided_share * history.full_seconds, limits.time_moment)
+    doubted = history.doubts(kind, change.rows, limits.similar_share)
+    most = limits.doubted_share if doubted else limits.avoided_share
+    too_long = max(most * history.full_seconds, limits.time_moment)
     if expected is not None and expected > too_long and history.is_near(kind, change.rows, limits.guessed_share):
         return again(
             f"{change.rows:,} changed rows ({change.kind}) are expected to take {expected:.2f} s, "

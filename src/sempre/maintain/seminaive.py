@@ -100,6 +100,7 @@ class Fixpoint:
     def run(self, state: dict[str, Version], delta: dict[str, Rows]) -> None:
         """Close `state` under the recursive rules. `delta` has facts that are not in it yet; they are added."""
         old = {name: state[name] for name in self._stratum.relations}
+        self._found = sum(map(len, delta.values()))
         while delta := self._turns(delta, old):
             if self._jobs and self._outgrown(old, delta):
                 self._prepare(state, old, delta)
@@ -198,9 +199,8 @@ class Fixpoint:
         self.counted[head].append(found)
         fresh = backend.excluded(found, known)
         self._found += len(fresh)
-        if backend.instances - self._instances > self._limits.counted_share * max(
-            self._found, self._limits.affected_rows
-        ):
+        many = self._limits.counted_share * max(self._found, self._limits.affected_rows)
+        if backend.instances - self._instances > many:
             self.counted = None
         return fresh
 

@@ -95,6 +95,13 @@ def test_what_is_read_by_address_stays_where_it_is() -> None:
     assert [run for run, _ in tally._held] == held
 
 
+def test_a_map_of_nothing_has_no_zeros() -> None:
+    tally = Tally.over(trace_of(set(range(ROWS))), [counted({})])
+    assert tally.get(RowSet(LAYOUT, keys(range(ROWS)))).tolist() == [0] * ROWS
+    assert tally.nbytes == 0
+    assert numbers_of(tally.adding(counted({5: 2}))) == {5: 2}
+
+
 def test_large_numbers_are_in_one_run() -> None:
     large = (1 << 40) + 1
     tally = Tally.over(trace_of({1, 2, 3}), [counted({1: large}), counted({1: 2, 3: 1})])

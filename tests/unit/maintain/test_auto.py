@@ -372,7 +372,7 @@ def test_a_way_that_is_expected_to_take_less_is_taken_by_the_next_run(tmp_path: 
         memory = replace(chosen(db), learned=dear)
         object.__setattr__(snapshot, "memories", {**snapshot.memories, index: memory})
         why = db.apply(delete={"e": [(3, 4)]}).report.strata[-1]["why"]
-        assert "from now on by dredc: the last change is expected to take 0.300 s by dredc, 1.100 s by ranked" in why
+        assert "from now on by dredc: the last change is expected to take 0.500 s by dredc, 1.100 s by ranked" in why
         assert isinstance(chosen(db).memory, Counters)
         assert db.verify().ok
         before = chosen(db).learned

@@ -22,7 +22,7 @@ DEAR = History(1.0, costs("delete", 1.1, 1_000), recent=(("delete", 1_000),))
     [
         (History(1.0), RANKED),
         (replace(DEAR, recent=()), RANKED),
-        (DEAR, COUNTERS),  # never tried: three tenths of a run are expected
+        (DEAR, COUNTERS),  # never tried: half a run is expected
         (replace(DEAR, others={COUNTERS: costs("delete", 0.7, 1_000)}), COUNTERS),
         (replace(DEAR, others={COUNTERS: costs("delete", 0.9, 1_000)}), RANKED),  # for so little it stays as it is
         (replace(DEAR, others={COUNTERS: costs("delete", 9.0, 10)}, recent=(("delete", 1_000),)), RANKED),
