@@ -243,7 +243,8 @@ def rerank(
         keys, owners = front_of(front, relations, targets)
     except NotWalkable:
         return None
-    budget = WORK_ANYWAY + (int(WORK_SHARE * sum(map(len, present.values()))) if begun <= FRONT else 0)
+    share = WORK_SHARE if begun <= FRONT else WORK_SHARE / 4
+    budget = WORK_ANYWAY + int(share * sum(map(len, present.values())))
     code = (
         table_of(rows, 4), np.array(writer.starts, np.int64), np.array(writer.before, np.int64),
         np.array(writer.code, np.int64), table_of(writer.sources, 2), table_of(writer.parts, 4),
