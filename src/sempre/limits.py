@@ -72,6 +72,8 @@ class Limits:
     # less than this share of what they take now; of a way that was never tried this share of a run is expected.
     changing_share: float = 0.7
     untried_share: float = 0.3
+    # A run that counts all instances stops counting where there are more than so many for each fact.
+    counted_share: float = 8.0
     # Where an insertion by counters was never tried, it is expected to take so many times as long as one by ranks.
     counting_share: float = 1.5
     # Changes of more than this share of what a stratum reads have no say in that: they are in bulk.

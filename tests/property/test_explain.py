@@ -20,7 +20,7 @@ from sempre.explain.absence_document import Attempt
 from sempre.explain.checker import check_proof, solve, value_of
 from sempre.explain.wording import fact_text
 from sempre.files import read_changes
-from sempre.lang.parser import parse_atom
+from sempre.lang.parser import fact_atom, parse_atom
 from sempre.lang.printer import to_text
 from sempre.limits import Limits
 from sempre.query import constant
@@ -29,6 +29,7 @@ from tests.budget import seeds
 from tests.engine import STRATEGIES, Truth, database, lists, updated
 from tests.oracle.naive import Facts, explicit_facts
 from tests.oracle.values import Row, same
+from tests.property.branching import branching_case
 from tests.property.dice import RECORD, SYMBOLS
 from tests.property.explained import OracleFacts, rounds
 from tests.property.guarding import choosing_case, guarding_case
@@ -112,7 +113,7 @@ def test_facts_that_are_hard_to_write_have_proofs_and_can_be_deleted_by_what_the
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("make", [choosing_case, guarding_case])
+@pytest.mark.parametrize("make", [choosing_case, guarding_case, branching_case])
 def test_what_relations_keep_has_proofs(make: Callable[[random.Random], Case], seed: int) -> None:
     case = make(random.Random(seed))
     with database(case.program, STRATEGIES[seed % len(STRATEGIES)], (WIDE, NARROW)[seed % 2]) as db:
@@ -268,7 +269,7 @@ def check_explanations(case: Case, strategy: str, **options: Any) -> int:
 
 
 def _fact(text: str, checked: CheckedProgram) -> tuple[str, tuple[object, ...]]:
-    atom = parse_atom(text)
+    atom = fact_atom(parse_atom(text))
     kinds = checked.relations[atom.relation].kinds
     values = (
         float(constant(arg)) if kind is Kind.FLOAT else constant(arg)

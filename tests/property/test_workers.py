@@ -17,7 +17,7 @@ from sempre.diagnostics import InternalError, StateError
 from sempre.kernel import compiled, layout
 from sempre.lang.parser import parse
 from sempre.limits import Limits
-from sempre.workers import findings, flow, placing, plan_commands, shard_commands, shards, stages, worker
+from sempre.workers import crew, findings, flow, placing, plan_commands, shard_commands, shards, stages, worker
 from sempre.workers.mesh import Mesh
 from tests import budget
 from tests.engine import STRATEGIES, UNHURRIED, Changes, check_epochs, lists
@@ -268,7 +268,20 @@ def remember_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker.Worker, "_known_elsewhere", told)
 
 
-DEFECTS = [lose_a_row, send_twice, mistake_the_owner, evaluate_twice, copy_to_some, copy_at_home]
+def put_too_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands go side by side of which one needs what another makes."""
+    monkeypatch.setattr(crew, "_needs", lambda args: set())
+
+
+DEFECTS = [
+    lose_a_row,
+    send_twice,
+    mistake_the_owner,
+    evaluate_twice,
+    copy_to_some,
+    copy_at_home,
+    put_too_much_together,
+]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -317,8 +317,12 @@ class Epochs:
         assert self._workers is not None
         revive(self._stratified("workers"), self._workers)
 
-    def _explained(self, fact: str, **options: Any) -> Any:
-        """Why a fact holds."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        hint = "Send tables (`to_arrow`), or open its store where it is wanted."
+        raise StateError("a database cannot be copied, nor sent to another process", hint=hint)
+
+    def _explained(self, relation: Relation, row: Any, **options: Any) -> Any:
+        """Why a row of a relation holds, or does not."""
         raise NotImplementedError
 
     def _caused(self, changes: ChangeSet, result: EpochResult, epoch: int, relation: str) -> pa.Table:

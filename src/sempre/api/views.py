@@ -9,7 +9,6 @@ from sempre.analysis.model import Relation
 from sempre.api.table_frames import pandas_frame, polars_frame
 from sempre.diagnostics import DataError, StateError
 from sempre.engine import Snapshot
-from sempre.explain.wording import fact_text
 from sempre.ingest import encode_rows
 from sempre.kernel.select import Selection
 from sempre.plan.backend import CLUSTER, DRIVER
@@ -111,7 +110,7 @@ class View:
         """Why a row is there, or with `absent=True` why it is not: see `Database.explain`, whose options these are."""
         if isinstance(self._database, Past):
             raise StateError("only the present is explained", hint="`Database.explain` tells of all cycles of a fact.")
-        return self._database._explained(fact_text(self.name, row), **options)
+        return self._database._explained(self.relation, row, **options)
 
     def _first(self, count: int) -> list[tuple[Any, ...]]:
         """Some rows, of which no more are made than are asked for; on the cluster by one job."""

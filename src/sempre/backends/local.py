@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sempre.analysis.head_aggregates import names_in
 from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
 from sempre.backends import head_groups
 from sempre.backends.bindings import Bindings, Gather, Views, compute, view_of
@@ -28,6 +29,7 @@ from sempre.backends.new_facts import NewFacts, summed
 from sempre.backends.ordering import Ordering
 from sempre.backends.pipeline import Pipeline
 from sempre.backends.rerank import BACKWARD, FORWARD, GROUNDING, Reranked, is_rerankable, rerank
+from sempre.backends.tails import Ends
 from sempre.backends.trace_statistics import TraceStatistics
 from sempre.backends.walk_code import WalkResult, is_walkable, walk
 from sempre.data import dataclass
@@ -307,17 +309,20 @@ class LocalBackend:
             return CompiledPlan(
                 plan,
                 None,
-                self._pipeline(plan.steps),
+                self._pipeline(plan.steps, plan),
                 multiplies(plan.steps),
             )
         first = plan.steps[0]
         assert isinstance(first, Probe)
         rest = plan.steps[1:]
-        pipeline = self._pipeline(rest, merges_first=len(first.binds) < len(first.order))
+        pipeline = self._pipeline(rest, plan, first.binds, merges_first=len(first.binds) < len(first.order))
         return CompiledPlan(plan, Scan(first, self.values, self.limits.piece_rows), pipeline, multiplies(rest))
 
-    def _pipeline(self, steps: Sequence[Step], merges_first: bool = False) -> Pipeline:
+    def _pipeline(
+        self, steps: Sequence[Step], plan: Plan, binds: Sequence[tuple[int, Var]] = (), merges_first: bool = False
+    ) -> Pipeline:
         limits = self.limits
+        needed = frozenset(name for arg in plan.head for name in names_in(arg))
         return Pipeline(
             steps,
             self.values,
@@ -325,6 +330,7 @@ class LocalBackend:
             on_piece=self._look,
             merging_rows=limits.merging_rows,
             merges_first=merges_first,
+            ends=Ends(frozenset(var.name for _, var in binds), needed, first=0 if binds else 1),
         )
 
     def watch(self, look: Look | None) -> None:
@@ -606,10 +612,13 @@ class LocalBackend:
         self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool, counts: bool
     ) -> None:
         with located(self.program, (prepared.plan.rule,)):
-            if prepared.scan is None:
-                prepared.pipeline.run(Bindings.unit(counted), views, sink, counts=counts)
-            else:
-                self._run_slices(prepared, views, sink, counted, counts)
+            try:
+                if prepared.scan is None:
+                    prepared.pipeline.run(Bindings.unit(counted), views, sink, counts=counts)
+                else:
+                    self._run_slices(prepared, views, sink, counted, counts)
+            finally:
+                prepared.pipeline.forget()
 
     def _run_slices(
         self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool, counts: bool

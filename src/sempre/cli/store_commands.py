@@ -120,7 +120,8 @@ def _with_present_inputs(checked: CheckedProgram) -> CheckedProgram:
     def is_there(relation: Any, directive: Any) -> bool:
         endpoint = input_endpoint(relation, directive)
         names = (endpoint.filename, f"{endpoint.filename}.gz")
-        if endpoint.io == "stdin" or any(Path(name).exists() for name in names):
+        is_no_file = endpoint.io in ("stdin", *LAKE) or is_url(endpoint.filename)
+        if is_no_file or any(Path(name).exists() for name in names):
             return True
         missing.append(endpoint.filename)
         return False

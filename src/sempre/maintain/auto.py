@@ -179,7 +179,7 @@ class Auto:
                 # It would have taken longer than that; how much longer can only be guessed.
                 foretold = limits.believed_share * guard.expected
                 seconds = min(max(2 * guard.spent, foretold), 2 * history.full_seconds)
-                history = history.learned(change.kind, seconds, change.rows, limits.similar_share)
+                history = history.learned(change.kind, seconds, change.rows, limits.similar_share, guessed=True)
                 why = f"{reason} ({memory.way}, {change.rows:,} rows, {change.kind})"
             work.notes.append(f"{', '.join(stratum.relations)} recomputed: {why}")
             return self._again(work, stratum, history, why, isinstance(reason, Abandoned))
@@ -215,7 +215,7 @@ def _unwatched(work: Work, observe: Callable[[int, int], None]) -> None:
 
 
 def _described(by_kind: Mapping[str, tuple[Cost, ...]]) -> dict[str, list[list[float]]]:
-    return {kind: [[cost.seconds, cost.rows] for cost in costs] for kind, costs in by_kind.items()}
+    return {kind: [[cost.seconds, cost.rows, int(cost.guessed)] for cost in costs] for kind, costs in by_kind.items()}
 
 
 def _read_costs(meta: Mapping[str, Any]) -> dict[str, tuple[Cost, ...]]:
@@ -225,7 +225,7 @@ def _read_costs(meta: Mapping[str, Any]) -> dict[str, tuple[Cost, ...]]:
 def _costs(numbers: Sequence[Any]) -> tuple[Cost, ...]:
     """Costs by size; stores of old have one for all sizes."""
     each = numbers if isinstance(numbers[0], Sequence) else [numbers]
-    return tuple(Cost(*pair) for pair in each)
+    return tuple(Cost(seconds, rows, any(guessed)) for seconds, rows, *guessed in each)
 
 
 class _Guard:

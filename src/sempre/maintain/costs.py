@@ -23,10 +23,14 @@ RECENT = 8
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What changes of a kind and about a size have cost of late: seconds, for so many changed rows."""
+    """What changes of a kind and about a size have cost of late: seconds, for so many changed rows.
+
+    It is `guessed` where the last one was given up.
+    """
 
     seconds: float
     rows: float
+    guessed: bool = False
 
     def of(self, rows: int) -> float:
         """The seconds that so many rows are expected to take: what more rows affect overlaps in part."""
@@ -74,12 +78,17 @@ class History:
         """With a change that is to be followed, or not."""
         return replace(self, recent=(*self.recent, (kind, rows))[-RECENT:])
 
-    def learned(self, kind: str, seconds: float, rows: int, share: float = DEFAULTS.similar_share) -> History:
-        """With what an epoch has cost; changes of other sizes than about `rows` have costs of their own."""
-        new = Cost(seconds, rows)
+    def learned(
+        self, kind: str, seconds: float, rows: int, share: float = DEFAULTS.similar_share, guessed: bool = False
+    ) -> History:
+        """With what an epoch has cost; changes of other sizes than about `rows` have costs of their own.
+
+        What was measured takes the place of what was guessed.
+        """
+        new = Cost(seconds, rows, guessed)
         like = [cost for cost in self.costs.get(kind, ()) if cost.is_like(rows, share)]
-        if like:
-            new = Cost((like[0].seconds + seconds) / 2, (like[0].rows + rows) / 2)
+        if like and (guessed or not like[0].guessed):
+            new = Cost((like[0].seconds + seconds) / 2, (like[0].rows + rows) / 2, guessed)
         others = [cost for cost in self.costs.get(kind, ()) if not cost.is_like(new.rows, share)]
         costs = tuple(sorted((*others, new), key=lambda cost: cost.rows))
         ways = {**self.ways, self.way: (self.ways.get(self.way, seconds) + seconds) / 2}
@@ -97,8 +106,8 @@ class History:
         return _expected(self.costs, kind, rows, share)
 
     def knows(self, kind: str, rows: int, share: float) -> bool:
-        """Whether changes of about that size are known."""
-        return any(cost.is_like(rows, share) for cost in self.costs.get(kind, ()))
+        """Whether changes of about that size were followed to their end."""
+        return any(cost.is_like(rows, share) and not cost.guessed for cost in self.costs.get(kind, ()))
 
     def is_near(self, kind: str, rows: int, share: float) -> bool:
         """Whether changes of at least about that size are known, so that it can be told from them."""
@@ -170,7 +179,7 @@ def _expected(by_kind: Mapping[str, tuple[Cost, ...]], kind: str, rows: int, sha
     costs = by_kind.get(kind, ())
     like = [cost for cost in costs if cost.is_like(rows, share)]
     if like:
-        return like[0].of(rows), True
+        return like[0].of(rows), not like[0].guessed
     smaller = [cost.of(rows) for cost in costs if cost.rows < rows]
     larger = [cost for cost in costs if cost.rows >= rows]
     if not larger:

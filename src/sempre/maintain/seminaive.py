@@ -90,10 +90,12 @@ class Fixpoint:
         self.touched: dict[str, list[tuple[int, Rows]]] = {name: [] for name in stratum.relations}
         # With `counting`, the instances that derive each fact in the round in which it is new.
         self.supports: dict[str, list[Counted]] | None = {name: [] for name in stratum.relations} if counting else None
-        # With `counters` too, all instances, each of them in the round in which it is found; None after a walk.
+        # With `counters` too, all instances, each of them in the round in which it is found. None after a walk, and
+        # where there are many more than facts: then counters take long to make, and to keep.
         self.counted: dict[str, list[Counted]] | None = None
         if counting and counters:
             self.counted = {name: [] for name in stratum.relations}
+        self._instances, self._found = backend.instances, 0
 
     def run(self, state: dict[str, Version], delta: dict[str, Rows]) -> None:
         """Close `state` under the recursive rules. `delta` has facts that are not in it yet; they are added."""
@@ -194,7 +196,13 @@ class Fixpoint:
             return backend.supports(head, plans, self._views, known)
         found = backend.supports(head, plans, self._views, backend.empty(head))
         self.counted[head].append(found)
-        return backend.excluded(found, known)
+        fresh = backend.excluded(found, known)
+        self._found += len(fresh)
+        if backend.instances - self._instances > self._limits.counted_share * max(
+            self._found, self._limits.affected_rows
+        ):
+            self.counted = None
+        return fresh
 
     def _step_narrowed(self, delta: Mapping[str, Rows]) -> list[str]:
         """The same round of the narrowed relations: those that have new rows."""

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from sempre.analysis.model import Relation
 from sempre.limits import Limits
+from sempre.plan.estimates import Statistics
 from sempre.plan.ops import Automaton, Neighbors, Order, Plan, Read
-from sempre.plan.planner import Statistics
 
 # Where rows can be: in this process, in workers' processes, or in files that Spark reads.
 DRIVER, WORKERS, CLUSTER = "driver", "workers", "cluster"

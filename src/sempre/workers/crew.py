@@ -20,7 +20,9 @@ from sempre.workers.framing import Column, Frame, FrameError
 from sempre.workers.shared_values import reply
 
 # So many commands are sent together, unless the driver waits for something before.
-TOGETHER = 16
+TOGETHER = 32
+# What plans find: commands of which several go side by side, if none needs what another makes.
+FINDING = frozenset(("derive", "supports", "count"))
 
 
 class WorkersLost(BackendError):
@@ -117,7 +119,8 @@ class Crew:
             return
         commands, self._held_back = self._held_back, []
         last = commands.pop() if columns is not None else {}
-        together = Frame({"op": "several", "commands": commands})
+        numbers = {"first": commands[0]["n"], "last": commands[-1]["n"]} if commands else {}
+        together = Frame({"op": "several", **numbers, "commands": side_by_side(commands)})
         try:
             for index, channel in enumerate(self._channels):
                 if commands:
@@ -266,3 +269,36 @@ class Crew:
                     pass
                 channel.close()
             self._stop()
+
+
+def side_by_side(commands: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same commands, of which those that find something are one where they do not need what came in between.
+
+    What is forgotten is forgotten where it was to be.
+    """
+    found: list[dict[str, Any]] = []
+    finding: dict[str, Any] | None = None
+    made: set[int] = set()  # since the last that found something
+    for command in commands:
+        out, op = command.get("out", ()), command["op"]
+        if op in FINDING and finding is not None and not made & _needs(command["args"]):
+            finding["args"][0].append([op, command["args"]])
+            finding["out"] += out
+            made |= {*out}
+            if "free" in command:
+                found.append({"op": "none", "n": command["n"], "free": command["free"]})
+            continue
+        if op in FINDING:
+            finding = {**command, "op": "find", "args": [[[op, command["args"]]]], "out": [*out]}
+            found.append(finding)
+            made = set()
+        else:
+            found.append(command)
+        made |= {*out}
+    return found
+
+
+def _needs(args: Sequence[Any]) -> set[int]:
+    """What a command that finds something needs: plans, views, and what is known."""
+    _, plans, views, *known = args
+    return {*plans, *(number for _, _, number, _ in views), *known}

@@ -22,12 +22,13 @@ from sempre.kernel.tally import Counted
 from sempre.kernel.trace import RowSet, Trace, TraceView
 from sempre.plan.ops import Plan
 from sempre.workers.framing import Column
+from sempre.workers.mesh import Parcel
+from sempre.workers.together import Waves
 
 # What is beside some rows, for the worker where each of them is at home.
 Owners = Callable[[RowSet, Sequence[NDArray[Any]]], list[list[NDArray[Any]]]]
-# Takes columns for every worker; gives what came from each.
-Exchange = Callable[[list[list[Column]]], Sequence[Sequence[Column]]]
-CountedHome = Callable[[Counted], Counted]
+# Sends counted rows home; gives those that came.
+CountedHome = Callable[[Counted], Waves[Counted]]
 
 
 class NewHeads:
@@ -52,15 +53,15 @@ class NewHeads:
         self.travels |= not at_home
         return Heads(self._backend, plan, repeats, self._at_home if at_home else self._travelling)
 
-    def finished(self, me: int, workers: int, owners: Owners, exchange: Exchange) -> tuple[Counted, RowSet | None]:
+    def finished(self, me: int, workers: int, owners: Owners) -> Waves[tuple[Counted, RowSet | None]]:
         """The new facts that are at home here, of those that all workers have found; weights only if they count.
 
         Beside them, what went from here to other workers.
         """
-        sent = self._travel(me, workers, owners, exchange) if self.travels else None
+        sent = (yield from self._travel(me, workers, owners)) if self.travels else None
         return self._together(self._at_home.finished()), sent
 
-    def _travel(self, me: int, workers: int, owners: Owners, exchange: Exchange) -> RowSet:
+    def _travel(self, me: int, workers: int, owners: Owners) -> Waves[RowSet]:
         leaving: dict[int, list[Counted]] = {}
         for part in self._travelling.finished():
             columns = [part.keys, part.weights] if self._counts else [part.keys]
@@ -73,7 +74,8 @@ class NewHeads:
         together = {worker: self._together(parts) for worker, parts in leaving.items()}
         sent = [part.rows() for part in together.values()]
         parts = [_sent(together[w], self._counts) if w in together else [] for w in range(workers)]
-        for came in exchange(parts):
+        (gathered,) = yield [Parcel(parts)]
+        for came in gathered.parts:
             self._arrived(came)
         return self._backend.union(sent) if sent else self._backend.no_rows(self._relation)
 
@@ -138,9 +140,9 @@ class FoundCounts:
         if found[0].size:
             self._parts[at_home].append(Counted(layout, *found))
 
-    def at_home(self, send: CountedHome) -> Counted:
+    def at_home(self, send: CountedHome) -> Waves[Counted]:
         """The rows that are at home here, of those that all workers have found, with the sums of their numbers."""
         mine = self._parts[True]
         if self.travels:
-            mine.append(send(self._backend.total(self._relation, self._parts.pop(False))))
+            mine.append((yield from send(self._backend.total(self._relation, self._parts.pop(False)))))
         return self._backend.total(self._relation, mine)

@@ -98,7 +98,8 @@ class RemoteVersion(Handle):
 
     def become(self, other: RemoteVersion) -> None:
         """The workers that had this are gone: the same rows are what others have as `other`."""
-        assert len(other) == len(self), f"{self.relation}: {len(other)} rows instead of {len(self)}"
+        was, self._size = self._size, len(other)
+        assert not isinstance(was, int) or was == self._size, f"{self.relation}: {self._size} rows instead of {was}"
         self._crew, self._indexed, self._everywhere = other._crew, other._indexed, other._everywhere
         self._looked = other._looked
         self.number = self._crew.number()  # of its own: each handle is forgotten by itself

@@ -14,8 +14,8 @@ from sempre.data import dataclass
 from sempre.kernel import join, reduce
 from sempre.kernel.layout import Column
 from sempre.kernel.values import Values
+from sempre.plan.conjuncts import variables
 from sempre.plan.ops import Absent, Read, Reduce, Step, probes
-from sempre.plan.planner import variables
 from sempre.workers.stages import Route, Sending, ShardViews
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -21,13 +20,14 @@ from sempre.workers.codec import from_json
 from sempre.workers.findings import FoundCounts, NewHeads
 from sempre.workers.flow import Flow
 from sempre.workers.framing import Column
-from sempre.workers.mesh import Gathered, Mesh, Parcel
+from sempre.workers.mesh import Mesh
 from sempre.workers.placing import split
 from sempre.workers.set_commands import Numbered, Numbers
 from sempre.workers.shard_commands import Sent, ShardCommands
 from sempre.workers.shards import Shard, ShardView
 from sempre.workers.shared_values import Ask, SharedValues
 from sempre.workers.stages import Copied, Sending, ShardViews, Splits
+from sempre.workers.together import Waves, at_once, side_by_side
 from sempre.workers.walks import Request, Walks
 
 
@@ -85,7 +85,7 @@ class PlanCommands(ShardCommands):
         views: Iterable[Sequence[Any]],
         sink_for: Callable[[StagedPlan, bool], Sink],
         counted: bool | None,
-    ) -> None:
+    ) -> Waves[None]:
         """Have plans find heads, all of one relation; None counts only where it must.
 
         A sink is made for each plan, given whether its heads are at home where they are found.
@@ -98,31 +98,11 @@ class PlanCommands(ShardCommands):
             sink = sink_for(prepared, self._is_at_home(prepared.plan, flow))
             weights = prepared.multiplies if counted is None else counted
             running.append(self._running(prepared.plan, flow, read, sink, weights))
-        self._side_by_side(running)
+        yield from side_by_side(running)
 
     def _running(self, plan: Plan, flow: Flow, read: ShardViews, sink: Sink, weights: bool) -> Sending[None]:
         with located(self._program, (plan.rule,)):
             yield from flow.run(flow.start(read, weights), read, sink, weights)
-
-    def _side_by_side(self, running: Iterable[Sending[None]]) -> None:
-        """Run plans so that what they send goes together, from one step of each to the next.
-
-        All workers have the same plans under way at each step, since each goes through the same steps everywhere.
-        """
-        waiting: list[tuple[Sending[None], Parcel]] = []
-
-        def goes_on(plan: Sending[None], came: Gathered | None, after: list[tuple[Sending[None], Parcel]]) -> None:
-            with suppress(StopIteration):
-                after.append((plan, next(plan) if came is None else plan.send(came)))
-
-        for plan in running:
-            goes_on(plan, None, waiting)
-        while waiting:
-            came = self._mesh.exchange_all([parcel for _, parcel in waiting])
-            after: list[tuple[Sending[None], Parcel]] = []
-            for (plan, _), gathered in zip(waiting, came, strict=True):
-                goes_on(plan, gathered, after)
-            waiting = after
 
     def _is_at_home(self, plan: Plan, flow: Flow) -> bool:
         """Whether heads are found where they are at home. The same on all workers."""
@@ -134,13 +114,15 @@ class PlanCommands(ShardCommands):
         head = plan.head[home]
         return isinstance(head, Var) and flow.placed == head.name
 
-    def _new(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int, counted: bool) -> Counted:
+    def _new(
+        self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int, counted: bool
+    ) -> Waves[Counted]:
         """What plans find that is not known yet: what is at home here, with weights if it is counted."""
         version = self._held[known]
         is_shard = isinstance(version, Shard)
         here = version.known(self._known_elsewhere(version)) if is_shard else version.at(None)
         heads = NewHeads(self._local, relation, self._home_of(known), here, counted)
-        self._run(
+        yield from self._run(
             plans,
             views,
             lambda prepared, at_home: heads.sink(prepared.plan, prepared.repeats, at_home),
@@ -150,22 +132,30 @@ class PlanCommands(ShardCommands):
         def divided(rows: RowSet, columns: Sequence[NDArray[Any]]) -> list[list[NDArray[Any]]]:
             return split(columns, self._owners_of(relation, rows), self._mesh.size)
 
-        def exchange(parts: list[list[Column]]) -> Sequence[Sequence[Column]]:
-            return self._mesh.exchange(parts).parts
-
-        found, sent = heads.finished(self._mesh.me, self._mesh.size, divided, exchange)
+        found, sent = yield from heads.finished(self._mesh.me, self._mesh.size, divided)
         self._sent.pop(relation, None)
         if sent is not None and is_shard:
             self._sent[relation] = Sent(version.content, found.keys, sent)
         return found
 
-    def _derive(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int) -> RowSet:
-        return self._new(relation, plans, views, known, counted=False).rows()
+    def _find(self, commands: Iterable[tuple[str, Sequence[Any]]]) -> Any:
+        """What several commands find that do not need each other's results; of one command, that alone."""
+        found = at_once(self._mesh, [getattr(self, f"_start_{name}")(*args) for name, args in commands])
+        return found if len(found) > 1 else found[0]
 
-    def _supports(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int) -> Counted:
-        return self._new(relation, plans, views, known, counted=True).narrowed()
+    def _start_derive(
+        self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int
+    ) -> Waves[RowSet | Counted]:
+        found = yield from self._new(relation, plans, views, known, counted=False)
+        return found.rows()
 
-    def _count(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]]) -> Counted:
+    def _start_supports(
+        self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]], known: int
+    ) -> Waves[RowSet | Counted]:
+        found = yield from self._new(relation, plans, views, known, counted=True)
+        return found.narrowed()
+
+    def _start_count(self, relation: str, plans: Numbers, views: Iterable[Sequence[Any]]) -> Waves[RowSet | Counted]:
         found, target = FoundCounts(self._local, relation), self._local.empty(relation).packing
 
         def sink_for(prepared: StagedPlan, at_home: bool) -> Sink:
@@ -177,8 +167,8 @@ class PlanCommands(ShardCommands):
 
             return sink
 
-        self._run(plans, views, sink_for, counted=True)
-        return found.at_home(partial(self._counted_home, relation))
+        yield from self._run(plans, views, sink_for, counted=True)
+        return (yield from found.at_home(partial(self._counted_home, relation)))
 
     def _walk(
         self,

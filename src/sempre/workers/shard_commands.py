@@ -24,6 +24,7 @@ from sempre.workers.paths import SharedPaths
 from sempre.workers.placing import EVERYWHERE, Workers, frequent_values, home_column, owners, placed_by, split
 from sempre.workers.set_commands import Numbers, SetCommands
 from sempre.workers.shards import NO_VALUES, Bring, Pick, Shard, ShardView
+from sempre.workers.together import Waves
 
 # Of values with at most so many bits it is written down where each is at home.
 OWNED_BITS = 20
@@ -233,12 +234,12 @@ class ShardCommands(SetCommands):
             return self._local.rows(relation, [], 1)
         return self._joined(relation, gathered.parts)
 
-    def _counted_home(self, relation: str, counted: Counted) -> Counted:
+    def _counted_home(self, relation: str, counted: Counted) -> Waves[Counted]:
         """The counted rows that are at home here, of those that all workers have; numbers of equal rows added."""
         arity = self._program.relations[relation].arity
         columns = [*counted.rows().columns(), counted.weights.astype(np.int64)]
         at = self._owners(relation, columns, len(counted))
-        gathered = self._mesh.exchange(split(columns, at, self._mesh.size))
+        (gathered,) = yield [Parcel(split(columns, at, self._mesh.size))]
         if not gathered.parts:
             return self._local.total(relation, [])
         came = [np.concatenate(some) for some in zip(*gathered.parts, strict=True)]

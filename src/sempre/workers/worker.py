@@ -47,6 +47,7 @@ class Worker(PlanCommands):
         self._peers = mesh.channels
         self._waiting: list[Frame] = []  # commands that came while something else was waited for
         super().__init__(program, mesh, self._ask, limits)
+        self._heard_of = 0  # the last command
         self._failed: dict[str, Any] | None = None
         self._sizes: list[list[int]] = []
         self._number = next(_numbers)
@@ -70,12 +71,16 @@ class Worker(PlanCommands):
 
     def _carry_out(self, frame: Frame) -> bool:
         """Carry out what a frame says; False when it says that this is the end."""
-        if frame.header["op"] == "end":
+        header = frame.header
+        if header["op"] == "end":
             return False
-        if frame.header["op"] == "several":
-            for header in frame.header["commands"]:
-                self._carry_out_one(Frame(header))
-        else:
+        several = header["commands"] if header["op"] == "several" else ()
+        if int(header["first"] if several else header["n"]) != self._heard_of + 1:
+            raise Lost("a command was left out")
+        self._heard_of = int(header["last"] if several else header["n"])
+        for each in several:
+            self._carry_out_one(Frame(each))
+        if not several:
             self._carry_out_one(frame)
         if self._sizes and not self._waiting and not self._driver.has_frames:
             self._driver.put(Frame({"sizes": self._sizes}))
@@ -84,8 +89,6 @@ class Worker(PlanCommands):
 
     def _carry_out_one(self, frame: Frame) -> None:
         header = frame.header
-        if int(header["n"]) != self._mesh.command + 1:
-            raise Lost("a command was left out")
         self._mesh.begin(int(header["n"]))
         for number in header.get("free", ()):
             self._held.pop(number, None)
@@ -154,6 +157,9 @@ class Worker(PlanCommands):
     def _forget(self) -> None:
         """The driver has taken back codes of values: those that are known here may be among them."""
         self._values.symbols.forget_codes()
+
+    def _none(self) -> None:
+        """Nothing but what is forgotten with it."""
 
     def _sync(self) -> None:
         """Nothing: the driver wants to know that everything before has been done."""

@@ -201,6 +201,23 @@ def test_what_would_change_is_shown_as_facts(folder: Path, capsys: pytest.Captur
     assert (code, out.splitlines()[2:]) == (0, [])
 
 
+def test_init_without_facts_reads_tables_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are no files by the name of the relation; one that is not there is an error, as ever."""
+    import deltalake
+    import pyarrow as pa
+
+    monkeypatch.chdir(tmp_path)
+    deltalake.write_deltalake("lake", pa.table({"x": [1, 2]}))
+    Path("p.dl").write_text('.decl e(x: number)\n.input e(IO=delta, table="lake")\n')
+    assert main(["init", "s", "p.dl"]) == 0
+    assert capsys.readouterr().out.startswith("epoch 0: e +2 -0")
+    Path("q.dl").write_text('.decl e(x: number)\n.input e(IO=delta, table="nowhere")\n')
+    assert main(["init", "t", "q.dl"]) == 1
+    assert "nowhere" in capsys.readouterr().err
+
+
 def test_tables_with_versions_have_them_with_spark_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = Program(
         """.decl edge(x: symbol, y: number)

@@ -388,6 +388,17 @@ def test_a_way_that_is_expected_to_take_less_is_taken_by_the_next_run(tmp_path: 
         assert db.verify().ok
 
 
+def test_a_run_stops_counting_where_there_are_many_instances() -> None:
+    limits = replace(UNHURRIED, change_rows=0, change_share=0.0, recursive_share=0.0, changing_share=1e9)
+    for share, way in ((100.0, "dredc"), (0.1, "ranked")):
+        few = replace(limits, counted_share=share, affected_rows=0)
+        with sempre.Database(sempre.Program(CLOSURE), limits=few, modules="off") as db:
+            db.materialise({"e": [(x, y) for x in range(9) for y in range(9)]})
+            db.apply(delete={"e": [(3, 4)]})
+            assert chosen(db).way == way
+            assert db.verify().ok
+
+
 def test_no_new_way_is_tried_after_an_update_that_was_given_up() -> None:
     """To count all instances would make the epoch take even longer."""
     with sempre.Database(sempre.Program(CLOSURE), limits=replace(IMPATIENT, changing_share=1e9), modules="off") as db:

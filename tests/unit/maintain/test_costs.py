@@ -68,6 +68,16 @@ def test_what_is_known_of_ways_is_kept_when_they_change_and_fades_when_they_do_n
     assert back.others == {COUNTERS: again.costs}
 
 
+def test_what_was_measured_takes_the_place_of_what_was_guessed() -> None:
+    guessed = History().learned("delete", 2.0, 100, guessed=True)
+    assert guessed.expected("delete", 100, DEFAULTS.similar_share) == (2.0, False)
+    assert not guessed.knows("delete", 100, DEFAULTS.similar_share)
+    measured = guessed.learned("delete", 0.5, 120)
+    assert measured.costs["delete"] == (Cost(0.5, 120),)
+    assert measured.knows("delete", 100, DEFAULTS.similar_share)
+    assert guessed.learned("delete", 1.0, 100, guessed=True).costs["delete"] == (Cost(1.5, 100, True),)
+
+
 def test_what_updates_take_longer_than_by_another_way_is_added_up() -> None:
     history = History(1.0, way=COUNTERS, others={RANKED: costs("delete", 0.1, 10)})
     history = history.learned("delete", 0.4, 10).learned("delete", 0.3, 12)

@@ -171,7 +171,7 @@ def test_best_paths_of_the_largest_topology_and_the_cost_of_a_failure() -> None:
     (first,) = network.run([Burst(priced(links))], Rounds())
     assert set(network.facts("best")) == shortest(links)
     messages, updates = [], []
-    for failed in failures(links, 20, 1):
+    for failed in while_time(failures(links, 20, 1), 120):
         (report,) = network.run([Burst([], priced([failed]))], Rounds())
         rest = [link for link in links if link not in (failed, failed[::-1])]
         assert set(network.facts("best")) == shortest(rest)
