@@ -248,7 +248,7 @@ def _without_lost(
         if parts:
             suspects[name] = backend.union(parts)
     # Many facts that are gone from below lie far apart, and much rests on them: that is for rounds of arrays.
-    starts = sum(map(len, (*lost[0].values(), *removed.values())))
+    starts = sum(map(len, lost[0].values())) + sum(map(len, removed.values()))
     settled = _rerank(update, memory.ranks, tight, suspects) if starts <= backend.limits.settle_starts else None
     if settled is not None:
         ranks = {name: numbers.adding(settled.ranks[name]) for name, numbers in memory.ranks.items()}
