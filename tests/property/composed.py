@@ -42,6 +42,7 @@ EXTREME: dict[str, tuple[Any, ...]] = {
     "narrowed_rows": (0,), "narrowed_share": (1.0,), "narrowing_size": (1 << 60,), "piece_rows": (1, 3, 64),
     "slice_rows": (1, 2), "parallel_rows": (0,), "choice_rows": (0,), "crowd_rows": (0, 1), "expanding_rows": (0, 1),
     "uncertain_share": (0.5, 100.0), "walk_after": (0, 1), "walk_front": (1 << 20,), "walk_facts": (0,),
+    "grow_after": (0, 1 << 30), "grow_front": (1, 1 << 20), "settle_starts": (0, 2),
     "walk_tail": (1,), "replan_bits": (0, 1), "sample_rows": (2,), "matrix_nodes": (0, 2), "few_sources": (1,),
     "change_share": (0.0, 10.0), "recursive_share": (0.0, 10.0), "change_rows": (0,), "affected_share": (0.0, 100.0),
     "affected_rows": (0,), "changing_share": (0.0, 1e9), "untried_share": (0.0,), "counted_share": (0.0, 1e9),
