@@ -365,6 +365,7 @@ def test_queries_of_relations_that_are_not_in_memory(store: Path) -> None:
                 assert all(answer.equals(want) for answer in answers), atom
 
 
+@pytest.mark.folder
 def test_epochs_are_logged(store: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "sempre"), sempre.Database(PROGRAM, store=store) as db:
         db.apply(insert={"edge": [("x", "y")]})
