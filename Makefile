@@ -62,7 +62,7 @@ test-quick: setup  ## a minute of tests, for every save
 
 # SEMPRE_BUDGET=0.02 shortens what searches by time: docs/dev/testing.md says to what. A line tells of each file that is
 # done; the reports of the lanes come when they end, and stay in build/slow-*.log.
-test-slow: setup  ## the slow tests alone, in an hour
+test-slow: setup  ## the slow tests alone, in an hour and a half
 	@$(MAKE) --no-print-directory -k -j 2 slow-random slow-others test-stores
 
 SLOW := $(BIN)/python -m pytest -q -m slow -p tests.progress

@@ -13,6 +13,15 @@ from sempre.workers import start
 from tests.engine import database
 
 
+class UnusedSession:
+    """What goes for a session of Spark's, and is asked for nothing."""
+
+    conf = None
+
+    def createDataFrame(self, *_: object) -> None:  # noqa: N802
+        raise AssertionError("no session is needed here")
+
+
 @contextmanager
 def on_workers(count: int, starting: Any = start.threads) -> Iterator[dict[str, Any]]:
     """The options of databases on so many workers, which `starting` starts."""
@@ -21,7 +30,7 @@ def on_workers(count: int, starting: Any = start.threads) -> Iterator[dict[str, 
         return starting(checked, workers, driver.values, driver.limits)
 
     with patch("sempre.api.options.hire", hire):
-        yield {"place": "workers", "workers": count, "spark": object()}
+        yield {"place": "workers", "workers": count, "spark": UnusedSession()}
 
 
 @contextmanager

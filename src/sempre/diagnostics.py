@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sempre.data import dataclass
 
@@ -83,6 +83,10 @@ class SempreError(Exception):
         self.diagnostics: tuple[Diagnostic, ...] = tuple(sorted(diagnostics, key=_position))
         self.sources: dict[str, str] = dict(sources or {})
         super().__init__(render(self.diagnostics, self.sources))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors cross to other processes whole: what `args` has is the text alone."""
+        return type(self), (self.diagnostics, self.sources)
 
 
 class ProgramError(SempreError):

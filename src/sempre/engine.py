@@ -17,14 +17,13 @@ from sempre.analysis.model import CheckedProgram, NormalRule, Stratum
 from sempre.data import dataclass
 from sempre.kernel.spare import give_back
 from sempre.maintain.auto import ChosenStrategy
+from sempre.maintain.costs import RANKED, History
 from sempre.maintain.decide import (
     AUTO,
     ELASTIC,
     GUARDED,
-    RANKED,
     Choices,
     Decision,
-    History,
     calls_python,
     decide,
     is_guarded,

@@ -24,6 +24,8 @@ class Limits:
     # ------------------------------------------------------------- auto: whether a change is worth following
     # A change of more than this share of what a stratum reads, and of more rows than these, is not worth maintaining.
     change_share: float = 0.1
+    # Where rules recur, and changes of about that size are not known, it need not be so large: what follows is more.
+    recursive_share: float = 0.05
     change_rows: int = 1_000
     # What only inserts finds every new instance once, as a run does: it may be a larger share.
     grown_rows_share: float = 0.3
@@ -33,19 +35,19 @@ class Limits:
     # An update is given up when it has taken this share of the last run from scratch, and longer than a moment; one
     # that is expected to end before so large a share may take so many times as long, and one that is known to take
     # longer, as long as that and a little more.
-    time_share: float = 0.25
+    time_share: float = 0.2
     near_share: float = 1.1
     # So it may if what is still to come is less than this share of a run, however much is spent.
     rest_share: float = 0.6
-    # What only inserts may take as long as a run.
-    grown_share: float = 1.0
+    # What only inserts may take as long as a run and a half: it takes no longer than a run in the end, and its numbers.
+    grown_share: float = 1.5
     time_moment: float = 0.05
     shrinking_share: float = 5.0
     expected_slack: float = 1.3
-    # A deletion of more rows than these is not tried while the maps that it needs are missing, if making them has taken
-    # more than this share of a run.
+    # A deletion of more rows than these is not tried while the maps that it needs are missing, if making them takes it
+    # beyond a run; and where it is not known what it takes, if they have taken more than this share of one.
     unprepared_rows: int = 100
-    prepared_share: float = 0.1
+    prepared_share: float = 0.4
     # It is also given up when what comes before its first round has taken this share of a run.
     prepare_share: float = 1.0
     # What is known of changes holds for those of less than so many times the rows.
@@ -66,6 +68,16 @@ class Limits:
     expected_share: float = 0.8
     # What was learned keeps this share each time it is followed untried.
     fading_share: float = 0.7
+    # A stratum goes on by counters instead of ranks, or the other way round, if the last changes are expected to take
+    # less than this share of what they take now; of a way that was never tried this share of a run is expected.
+    changing_share: float = 0.7
+    untried_share: float = 0.3
+    # A run that counts all instances stops counting where there are more than so many for each fact.
+    counted_share: float = 8.0
+    # Where an insertion by counters was never tried, it is expected to take so many times as long as one by ranks.
+    counting_share: float = 1.5
+    # Changes of more than this share of what a stratum reads have no say in that: they are in bulk.
+    bulk_share: float = 0.03
     # A stratum that took more rounds than this has long chains.
     many_rounds: int = 100
     # `elastic` gives an update up for a run from scratch when it takes longer than this share of the last such run.
@@ -96,6 +108,9 @@ class Limits:
     # has no rounds to rank facts by.
     walk_facts: int = 1 << 16
     walk_tail: int = 32
+    # After so many rounds of an update, a front of at most this many rows is followed fact by fact, with its rounds.
+    grow_after: int = 1
+    grow_front: int = 512
     # A stratum on the cluster that reads no more rows than this costs about as much as one job, whatever is done with
     # it.
     one_pass_rows: int = 1_000_000

@@ -65,9 +65,14 @@ def _taken(texts: Any, others: Any, column: Column) -> Any:
 
 
 class Decoder:
-    """Turns codes of one database back into values."""
+    """Turns codes of one database back into values.
 
-    def __init__(self, values: Values, types: Mapping[str, Type]) -> None:
+    With `remembering`, records stay known from one call to the next: for somebody who decodes rows of one state one by
+    one, since many of them may hold parts of the same list.
+    """
+
+    def __init__(self, values: Values, types: Mapping[str, Type], *, remembering: bool = False) -> None:
+        self._remembered: dict[tuple[str, int], Value] | None = {} if remembering else None
         self._values = values
         self._types = types
         # The texts of the first codes and those after them, as Arrow arrays; and what the table of texts was like then:
@@ -138,7 +143,7 @@ class Decoder:
 
     def _records(self, column: Column, type_: Type) -> list[Value]:
         """Records as nested tuples, level by level, so that long lists do not exhaust the stack."""
-        known: dict[tuple[str, int], Value] = {}
+        known: dict[tuple[str, int], Value] = {} if self._remembered is None else self._remembered
         # Fields of a record have smaller codes within one table only; order by need instead.
         stack = [(type_.name, int(code)) for code in column]
         while stack:

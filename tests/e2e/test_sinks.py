@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -71,3 +72,22 @@ def test_a_report_goes_into_a_pipe_and_through_a_link(tmp_path: Path) -> None:
     for wrong in (tmp_path, Path("/")):
         with pytest.raises(DataError, match="is a directory"):
             written(wrong)
+
+
+def test_a_pipe_gets_utf8_whatever_the_locale(folder: Path) -> None:
+    (folder / "text.dl").write_text('.decl t(x: symbol)\nt("ż😀").\n', "utf-8")
+    env = {**os.environ, "PYTHONIOENCODING": "latin-1", "LC_ALL": "C"}
+    done = subprocess.run(command("query", "text.dl", "t(X)"), cwd=folder, env=env, capture_output=True)
+    assert (done.returncode, done.stdout.decode("utf-8").splitlines()) == (0, ["X", "ż😀"])
+
+
+def test_a_terminal_that_cannot_show_a_character_shows_its_number(folder: Path) -> None:
+    (folder / "text.dl").write_text('.decl t(x: symbol)\nt("ż").\n', "utf-8")
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "PYTHONIOENCODING": "latin-1", "TERM": "dumb"}
+    done = subprocess.run(command("query", "text.dl", "t(X)"), cwd=folder, env=env, stdout=theirs, stderr=-1)
+    os.close(theirs)
+    shown = os.read(ours, 10_000)
+    os.close(ours)
+    assert done.returncode == 0, done.stderr
+    assert b"\\u017c" in shown

@@ -27,6 +27,7 @@ TYPES = """
 .decl lone(t: Tree)
 .decl seen(n: number, c: Color)
 .decl counted(c: Color, n: number)
+.decl many(c: Color, n: number)
 """
 ALWAYS = ("made(t) :- tree(t).", "part(t, t) :- made(t).")
 POOL = (
@@ -48,6 +49,8 @@ POOL = (
     "seen(n, c) :- seen(m, c), key(n), m < n, !paint($Leaf, c).",
     "counted(c, n) :- paint(_, c), n = count : { paint(_, c) }.",
     "counted($Red, n) :- n = max v : { made($Node(_, v, _)) }.",
+    "many(c, count(t)) :- paint(t, c).",
+    "many($Red, count(n)) :- key(n).",
 )
 BASES = ("tree", "paint", "key")
 

@@ -25,14 +25,15 @@ from tests.oracle.naive import Facts
 from tests.oracle.values import Row, Value
 from tests.property.branching import branching_case
 from tests.property.closures import modular_case
-from tests.property.cycles import cyclic_case
+from tests.property.cycles import counted_case, cyclic_case
 from tests.property.guarding import guarding_case
 from tests.property.mixed import mixed_case
 from tests.property.programs import Case, random_case
 from tests.property.ranging import ranging_case
 
 MAKERS: tuple[Callable[[random.Random], Case], ...] = (
-    random_case, random_case, random_case, modular_case, cyclic_case, guarding_case, branching_case, ranging_case,
+    random_case, random_case, random_case, modular_case, cyclic_case, counted_case, guarding_case, branching_case,
+    ranging_case,
     lambda rng: mixed_case(rng, rng.randint(1, 3)),
 )  # fmt: skip
 PLAIN = frozenset({"number", "symbol", "float", "unsigned"})
@@ -41,7 +42,8 @@ EXTREME: dict[str, tuple[Any, ...]] = {
     "slice_rows": (1, 2), "parallel_rows": (0,), "choice_rows": (0,), "crowd_rows": (0, 1), "expanding_rows": (0, 1),
     "uncertain_share": (0.5, 100.0), "walk_after": (0, 1), "walk_front": (1 << 20,), "walk_facts": (0,),
     "walk_tail": (1,), "replan_bits": (0, 1), "sample_rows": (2,), "matrix_nodes": (0, 2), "few_sources": (1,),
-    "change_share": (0.0, 10.0), "change_rows": (0,), "affected_share": (0.0, 100.0), "affected_rows": (0,),
+    "change_share": (0.0, 10.0), "recursive_share": (0.0, 10.0), "change_rows": (0,), "affected_share": (0.0, 100.0),
+    "affected_rows": (0,), "changing_share": (0.0, 1e9), "untried_share": (0.0,), "counted_share": (0.0, 1e9),
     "shared_rows": (1,), "merged_pieces": (2,), "group_rows": (1, 3), "level_bits": (1,), "unprepared_rows": (0,),
     "many_rounds": (0, 1), "swept_bits": (0,), "round_rows": (1, 7), "everywhere_rows": (0, 1), "split_rows": (1, 2),
 }  # fmt: skip

@@ -16,6 +16,23 @@ from tests.property.programs import Case
 BASES = {"e": 2, "f": 2, "g": 3}
 HEADS = {"r": 2, "s": 2, "t": 1}
 VARIABLES = ("a", "b", "c", "d")
+COUNTED = parse(
+    """
+.decl e(x: number, y: number)
+.decl f(x: number, y: number)
+.decl g(x: number, y: number)
+.decl k(x: number, y: number)
+.decl m(x: number, y: number, z: number)
+.decl h(x: number)
+.decl p(x: number, y: number)
+h(b) :- g(a, b), k(b, _), f(a, c), e(c, _).
+h(b) :- m(a, b, d), k(d, _), f(a, c), e(c, _).
+p(a, b) :- g(a, b).
+p(b, d) :- m(a, b, d), k(d, _), f(a, c), p(c, _).
+p(b, c) :- p(a, b), k(b, _), f(a, c), e(c, _).
+""",
+    "counted.dl",
+)
 HUB = 0
 SIZE = 7
 
@@ -90,3 +107,15 @@ def _update(rng: random.Random, present: dict[str, set[Row]]) -> tuple[Facts, Fa
         rows -= delete[name]
         rows |= insert[name]
     return insert, delete
+
+
+def counted_case(rng: random.Random) -> Case:
+    """Rows that stand for several instances meet joins that find several and bind nothing."""
+
+    def some(most: int) -> dict[str, set[tuple[int, ...]]]:
+        return {
+            name: {tuple(rng.randrange(3) for _ in range(arity)) for _ in range(rng.randint(0, most))}
+            for name, arity in {"e": 2, "f": 2, "g": 2, "k": 2, "m": 3}.items()
+        }
+
+    return Case(COUNTED, some(9), [(some(3), some(3)) for _ in range(2)])

@@ -11,7 +11,7 @@ from tests.oracle.clauses import clauses_of
 from tests.oracle.counters import aggregated
 from tests.oracle.naive import Facts, State, consequences, materialize, typed
 from tests.oracle.strata import stratify
-from tests.oracle.values import Row, same
+from tests.oracle.values import Row, canonical, same
 
 
 def rounds(program: s.ParsedProgram, explicit: Facts) -> dict[tuple[str, Row], int]:
@@ -51,4 +51,4 @@ class OracleFacts:
 
 
 def _chosen(rows: Iterable[Row], given: Mapping[int, Any]) -> list[Row]:
-    return [row for row in rows if all(same(row[at], value) for at, value in given.items())]
+    return [row for row in rows if all(same(row[at], canonical(value)) for at, value in given.items())]

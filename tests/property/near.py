@@ -24,9 +24,10 @@ from sempre.plan.backend import sealed
 from sempre.spark.cluster.codes import Coder, left_of
 from sempre.spark.cluster.spark_backend import SparkBackend
 from sempre.spark.cluster.tables import Table, Version
+from tests.workers import UnusedSession
 
 
-class NoSession:
+class NoSession(UnusedSession):
     """Stands for a session, and has nothing of one."""
 
     sparkContext = None  # noqa: N815

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sempre.plan import planner
+from sempre.plan import conjuncts, planner
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import orders
@@ -64,9 +64,9 @@ def test_names_that_say_little_are_not_looked_up_alone(monkeypatch: pytest.Monke
 
     # A planted defect: of the atoms that can be looked up, the first in the text is next, and rows have no choice.
     def in_order(body: Any, atoms: list[int], known: frozenset[str], statistics: Any) -> int | None:
-        served = (index for index in atoms if planner._can_be_looked_up(body[index], known))
+        served = (index for index in atoms if conjuncts.can_be_looked_up(body[index], known))
         return next(served, min(atoms, default=None))
 
-    monkeypatch.setattr(planner, "_preferred", in_order)
+    monkeypatch.setattr(planner, "preferred", in_order)
     monkeypatch.setattr(planner, "_rival", lambda *_: None)
     assert orders.spread("dispatch", 10)[-1] > MOST * least

@@ -179,15 +179,27 @@ DEFECTS = {
 }
 
 
-def first_failure(strategy: str, patches: Patches) -> int | None:
-    """The number of the first case that fails."""
+# The cases that few others stand in for: they are tried first.
+RARE = {
+    "dred takes a round's states for one": 54,
+    "ranked counts each binding once": 46,
+    "bf misses negations": 23,
+    "ranked starts from any rank": 17,
+    "dredc misses aggregates": 13,
+    "ranked counts no new instances": 13,
+}
+
+
+def first_failure(strategy: str, patches: Patches, likely: int = 0) -> int | None:
+    """The number of the first case that fails, beginning with one that may well."""
     with ExitStack() as stack:
         # Rounds of arrays are what the defects are in; `test_rerank` is about the other way.
         stack.enter_context(mock.patch.object(local, "rerank", return_value=None))
         for target, name, replacement in patches:
             if hasattr(target, name):
                 stack.enter_context(mock.patch.object(target, name, replacement))
-        for number in range(CASES):
+        numbers: list[int] = [likely, *range(CASES)]
+        for number in numbers:
             case = random_case(random.Random(SEEDS[strategy] + number))
             try:
                 check_epochs(case.program, [(case.facts, {}), *case.updates], strategy)
@@ -199,4 +211,4 @@ def first_failure(strategy: str, patches: Patches) -> int | None:
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_found(name: str) -> None:
     strategy, patches = DEFECTS[name]
-    assert first_failure(strategy, patches) is not None
+    assert first_failure(strategy, patches, RARE.get(name, 0)) is not None

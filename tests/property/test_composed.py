@@ -44,7 +44,7 @@ def check(seed: int) -> bool:
     epochs = [(case.facts, {}), *case.updates]
     strategy, limits, modules = rng.choice(STRATEGIES), random_limits(rng), rng.choice(("auto", "off"))
     place = rng.choice(("driver", "store", "workers"))
-    shared = 1 if rng.random() < 0.4 else pipeline.SHARING_ROWS
+    shared = 1 if rng.random() < 0.7 else pipeline.SHARING_ROWS
     with mock.patch.object(pipeline, "SHARING_ROWS", shared), mock.patch.object(pipeline, "SHARERS", shared):
         if place == "store":
             folder = tempfile.mkdtemp(prefix="sempre-composed-", dir=FAST)

@@ -26,6 +26,7 @@ from tests.oracle.values import Row
 from tests.property.guarding import choosing_case, guarding_case
 from tests.property.programs import Case
 from tests.rows import plain
+from tests.workers import UnusedSession
 
 pytestmark = pytest.mark.oracle
 CASES = 4
@@ -188,7 +189,7 @@ def test_rows_that_differ_in_a_record_alone_are_refused() -> None:
 
 def test_places_that_cannot_choose_say_so() -> None:
     with pytest.raises(sempre.BackendError, match="choice-domain"):
-        sempre.Database(".decl p(n: number) choice-domain n", spark=object(), place="cluster")
+        sempre.Database(".decl p(n: number) choice-domain n", spark=UnusedSession(), place="cluster")
 
 
 def test_a_store_keeps_what_was_chosen(tmp_path: Path) -> None:

@@ -87,18 +87,18 @@ def die_in_exchange(monkeypatch: pytest.MonkeyPatch, trouble: Trouble) -> None:
     """A worker is gone when others have its rows already, or wait for them."""
     from sempre.workers.mesh import Mesh
 
-    original = Mesh.exchange
+    original = Mesh.exchange_all
 
-    def dying(self: Mesh, parts: Any, more: bool = False) -> Any:
+    def dying(self: Mesh, parcels: Any) -> Any:
         before = trouble.left % 2
         if before and trouble.now():
             raise Lost("killed")
-        found = original(self, parts, more)
+        found = original(self, parcels)
         if not before and trouble.now():
             raise Lost("killed")
         return found
 
-    monkeypatch.setattr(Mesh, "exchange", dying)
+    monkeypatch.setattr(Mesh, "exchange_all", dying)
 
 
 def lose(monkeypatch: pytest.MonkeyPatch, trouble: Trouble) -> None:
@@ -122,7 +122,7 @@ def double(monkeypatch: pytest.MonkeyPatch, trouble: Trouble) -> None:
     monkeypatch.setattr(Channel, "_enqueue", doubling)
 
 
-TROUBLES = {"die": (die, 150), "die_in_exchange": (die_in_exchange, 60), "lose": (lose, 400), "double": (double, 400)}
+TROUBLES = {"die": (die, 150), "die_in_exchange": (die_in_exchange, 60), "lose": (lose, 200), "double": (double, 200)}
 
 
 @pytest.mark.parametrize("kind", sorted(TROUBLES))

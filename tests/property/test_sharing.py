@@ -12,34 +12,15 @@ import pytest
 from sempre.analysis.model import Var
 from sempre.backends import pipeline
 from sempre.backends.bindings import Bindings
-from sempre.lang.parser import parse
 from sempre.plan.ops import Probe
 from tests.engine import check_epochs
-from tests.property.cycles import cyclic_case
-from tests.property.programs import Case, random_case
+from tests.property.cycles import counted_case, cyclic_case
+from tests.property.programs import random_case
 
 pytestmark = pytest.mark.oracle
 CASES = 25
 # With sets of facts, with numbers of instances, and with ranks.
 STRATEGIES = ("recompute", "dredc", "ranked")
-
-COUNTED = parse(
-    """
-.decl e(x: number, y: number)
-.decl f(x: number, y: number)
-.decl g(x: number, y: number)
-.decl k(x: number, y: number)
-.decl m(x: number, y: number, z: number)
-.decl h(x: number)
-.decl p(x: number, y: number)
-h(b) :- g(a, b), k(b, _), f(a, c), e(c, _).
-h(b) :- m(a, b, d), k(d, _), f(a, c), e(c, _).
-p(a, b) :- g(a, b).
-p(b, d) :- m(a, b, d), k(d, _), f(a, c), p(c, _).
-p(b, c) :- p(a, b), k(b, _), f(a, c), e(c, _).
-""",
-    "counted.dl",
-)
 
 
 def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -64,18 +45,6 @@ def check(strategy: str) -> None:
         for make in (random_case, cyclic_case, counted_case):
             case = make(random.Random(f"sharing/{strategy}/{seed}"))
             check_epochs(case.program, [(case.facts, {}), *case.updates], strategy)
-
-
-def counted_case(rng: random.Random) -> Case:
-    """Rows that stand for several instances meet joins that find several and bind nothing."""
-
-    def some(most: int) -> dict[str, set[tuple[int, ...]]]:
-        return {
-            name: {tuple(rng.randrange(3) for _ in range(arity)) for _ in range(rng.randint(0, most))}
-            for name, arity in {"e": 2, "f": 2, "g": 2, "k": 2, "m": 3}.items()
-        }
-
-    return Case(COUNTED, some(9), [(some(3), some(3)) for _ in range(2)])
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -17,6 +17,7 @@ from sempre.lang.parser import parse
 from sempre.python_functions import REGISTERED
 from tests.engine import STRATEGIES, compare, lists, truths
 from tests.oracle.naive import Facts
+from tests.workers import UnusedSession
 
 pytestmark = pytest.mark.oracle
 
@@ -134,7 +135,7 @@ def test_a_functor_without_a_function_is_an_error() -> None:
         sempre.Database(".functor nobody(): number .decl p(x: number) p(@nobody()).")
     text = ".functor twice(x: number): number .decl e(x: number) .decl p(x: number) p(@twice(x)) :- e(x)."
     with pytest.raises(sempre.BackendError, match="cannot run on the cluster"):
-        sempre.Database(text, spark=object(), place="cluster")
+        sempre.Database(text, spark=UnusedSession(), place="cluster")
 
 
 def test_a_file_of_functions_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from sempre.diagnostics import InternalError, StateError
 from sempre.kernel import compiled, layout
 from sempre.lang.parser import parse
 from sempre.limits import Limits
-from sempre.workers import findings, flow, placing, shards, worker
+from sempre.workers import crew, findings, flow, placing, plan_commands, shard_commands, shards, stages, worker
 from sempre.workers.mesh import Mesh
 from tests import budget
 from tests.engine import STRATEGIES, UNHURRIED, Changes, check_epochs, lists
@@ -145,7 +145,7 @@ def test_every_instance_is_found_by_one_worker(count: int, monkeypatch: pytest.M
         several.append(multiplies(steps))
         return several[-1]
 
-    monkeypatch.setattr(worker, "multiplies", noticed)
+    monkeypatch.setattr(plan_commands, "multiplies", noticed)
     compared = 0
     for seed in range(520_000, 520_008):
         several.clear()
@@ -203,14 +203,14 @@ def mistake_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     def owners(values: Any, workers: int) -> Any:
         return np.where(values > 2, 0, original(values, workers))
 
-    monkeypatch.setattr(worker, "owners", owners)
+    monkeypatch.setattr(shard_commands, "owners", owners)
 
 
 def evaluate_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bindings that should go to one worker go to all."""
     original = flow.Flow._split
 
-    def split(self: flow.Flow, rows: Any, columns: Any, route: flow.Route, views: Any) -> Any:
+    def split(self: flow.Flow, rows: Any, columns: Any, route: stages.Route, views: Any) -> Any:
         if route.var is not None and not route.direct and rows.size == 2:
             return [columns] * self._mesh.size
         return original(self, rows, columns, route, views)
@@ -268,7 +268,20 @@ def remember_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker.Worker, "_known_elsewhere", told)
 
 
-DEFECTS = [lose_a_row, send_twice, mistake_the_owner, evaluate_twice, copy_to_some, copy_at_home]
+def put_too_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands go side by side of which one needs what another makes."""
+    monkeypatch.setattr(crew, "_needs", lambda args: set())
+
+
+DEFECTS = [
+    lose_a_row,
+    send_twice,
+    mistake_the_owner,
+    evaluate_twice,
+    copy_to_some,
+    copy_at_home,
+    put_too_much_together,
+]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -138,6 +138,10 @@ class ChangeSet:
             raise StateError("these changes belong to no database")
         return self._causes(relation)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process changes are their tables and the report."""
+        return ChangeSet, (dict(self.added), dict(self.removed), self.report)
+
     def withdraw(self) -> None:
         """The epoch did not happen after all: what it would have changed can be read no more."""
 

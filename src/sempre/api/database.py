@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from sempre.analysis.model import Relation
 from sempre.api.branches import Whatif, branch_off
 from sempre.api.changes import ChangeSet, CycleChanges
 from sempre.api.epochs import Epochs
@@ -32,7 +33,8 @@ from sempre.api.transaction import Transaction
 from sempre.api.views import Past, View, find
 from sempre.diagnostics import StateError
 from sempre.engine import Engine, EpochResult, Progress
-from sempre.lang.parser import parse_atom
+from sempre.explain.wording import fact_text
+from sempre.lang.parser import fact_atom, parse_atom
 from sempre.limits import DEFAULTS, Limits
 from sempre.modules.choice import Wanted
 from sempre.plan.backend import DRIVER
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sempre.active.history import FactHistory
-    from sempre.api.explanations import Proof, WhyNot
+    from sempre.api.explanations import Asked, Proof, WhyNot
     from sempre.api.intake import Encoded
     from sempre.api.keyed import KeyedRows
     from sempre.spark.batches import Batch
@@ -315,16 +317,19 @@ class Database(Epochs):
 
         For active rules: which cycles added or deleted the fact, and by which rules.
         """
-        from sempre.api.explanations import why, why_not
-
         check_atom(fact, "a fact", 'reach("a", "c")')
-        check_count(depth, "depth", 1)
-        check_count(further, "further", 0)
         if not isinstance(self._engine, Engine):
             return self._history(fact)
+        return self._why(fact, absent=absent, depth=depth, further=further)
+
+    def _why(self, asked: Asked, *, absent: bool = False, depth: int | None = None, further: int = 0) -> Proof | WhyNot:
+        from sempre.api.explanations import why, why_not
+
+        check_count(depth, "depth", 1)
+        check_count(further, "further", 0)
         if absent:
-            return why_not(self, fact, depth=depth or 1)
-        return why(self, fact, depth=depth, further=further)
+            return why_not(self, asked, depth=depth or 1)
+        return why(self, asked, depth=depth, further=further)
 
     def explanations(self, relation: str) -> pa.Table:
         """How each fact of a relation is derived: a row for every fact, by an instance of least height.
@@ -344,7 +349,7 @@ class Database(Epochs):
 
         self._active()
         self._idle()
-        atom = parse_atom(fact)
+        atom = fact_atom(parse_atom(fact))
         if atom.relation not in self.program.relations:
             raise self._unknown(atom.relation)
         self._materialized()
@@ -353,9 +358,11 @@ class Database(Epochs):
         columns = constant_row(atom, relation, self._encode_constants)
         return history(self._engine, relation.name, self._backend.rows(relation.name, columns, 1))
 
-    def _explained(self, fact: str, **options: Any) -> Any:
-        """Why a fact holds."""
-        return self.explain(fact, **options)
+    def _explained(self, relation: Relation, row: Any, **options: Any) -> Any:
+        """Why a row of a relation holds, or does not."""
+        if not isinstance(self._engine, Engine):
+            return self._history(fact_text(relation.name, row))
+        return self._why((relation, row), **options)
 
     def _caused(self, changes: ChangeSet, result: EpochResult, epoch: int, relation: str) -> pa.Table:
         """Which input changes of an epoch caused the changes of a relation."""

@@ -27,7 +27,7 @@ from sempre.api.options import (
 )
 from sempre.api.program import Program
 from sempre.api.relation_frames import RelationFrames
-from sempre.api.views import View, contains
+from sempre.api.views import contains
 from sempre.backends.local import LocalBackend
 from sempre.diagnostics import BackendError, DataError, StateError
 from sempre.engine import Engine, EpochResult, Overtaken, Snapshot
@@ -41,7 +41,6 @@ from sempre.sizes import parse_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
     from sempre.active.active_engine import ActiveEngine
     from sempre.active.background import Session
@@ -113,7 +112,7 @@ class Epochs:
                 self._engine.announce = self._cluster.announce
             if options.profile:
                 self._engine.meter = self._backend.meter = Meter()
-        self._frames = RelationFrames(program.checked, spark, self._cluster)
+        self._frames = RelationFrames(program.checked, spark, self._decoder)
         engine = self._engine if isinstance(self._engine, Engine) else None
         self._intake = Intake(program, self._backend, self._frames.border, self._cluster, engine)
         self._changes = ChangeSets(program, self._engine, self._decoder, self._frames, self._workers)
@@ -318,8 +317,12 @@ class Epochs:
         assert self._workers is not None
         revive(self._stratified("workers"), self._workers)
 
-    def _explained(self, fact: str, **options: Any) -> Any:
-        """Why a fact holds."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        hint = "Send tables (`to_arrow`), or open its store where it is wanted."
+        raise StateError("a database cannot be copied, nor sent to another process", hint=hint)
+
+    def _explained(self, relation: Relation, row: Any, **options: Any) -> Any:
+        """Why a row of a relation holds, or does not."""
         raise NotImplementedError
 
     def _caused(self, changes: ChangeSet, result: EpochResult, epoch: int, relation: str) -> pa.Table:
@@ -413,6 +416,3 @@ class Epochs:
 
     def _border(self) -> Border:
         return self._frames.border()
-
-    def _frame(self, view: View) -> DataFrame:
-        return self._frames.of_relation(view.relation, self._version(view.name), view.to_arrow)

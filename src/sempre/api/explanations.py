@@ -23,8 +23,10 @@ from sempre.explain.narrate import Narrator
 from sempre.explain.page import document_page
 from sempre.explain.prover import Prover
 from sempre.explain.tree import proof_tree
+from sempre.explain.wording import fact_text
 from sempre.ingest import encode_rows
 from sempre.kernel.select import Selection
+from sempre.lang.parser import fact_atom
 from sempre.lang.syntax import Atom
 from sempre.plan.backend import DRIVER
 from sempre.query import constant
@@ -76,7 +78,12 @@ class Proof:
     def check(self) -> list[str]:
         """What a checker that knows nothing of the engine finds wrong: nothing."""
         document = json.loads(json.dumps(self.to_json()))
-        return check_proof(document, self._database.program.checked, SnapshotFacts(self._database, self._snapshot))
+        facts = SnapshotFacts(self._database, self._snapshot)
+        try:
+            return check_proof(document, self._database.program.checked, facts)
+        except RecursionError:
+            hint = "The proof can be read; only the checker compares values by recursion."
+            raise StateError("the proof has values that are nested too deeply to be checked", hint=hint) from None
 
     def __str__(self) -> str:
         return proof_tree(self.document)
@@ -179,9 +186,14 @@ def evidence_of(program: CheckedProgram, engine: Engine, backend: LocalBackend, 
     )
 
 
+# A fact as text, or a row of a relation: what nests too deeply to be written can be asked for by its row.
+Asked = str | tuple[Relation, Row]
+
+
 def asked_fact(database: Database, text: str) -> tuple[Atom, Relation, Row]:
     """The fact in a text."""
     atom, relation = question(database.program, text)
+    atom = fact_atom(atom)
     try:
         return atom, relation, tuple(constant(arg) for arg in atom.args)
     except DataError:
@@ -190,13 +202,21 @@ def asked_fact(database: Database, text: str) -> tuple[Atom, Relation, Row]:
         raise DataError(Diagnostic("E640", message, atom.span, hint=hint)) from None
 
 
+def _text(asked: Asked) -> str:
+    return asked if isinstance(asked, str) else fact_text(asked[0].name, asked[1])
+
+
 @contextmanager
-def _asked(database: Database, text: str) -> Iterator[tuple[Narrator, Snapshot, CodedFact, bool]]:
+def _asked(database: Database, asked: Asked) -> Iterator[tuple[Narrator, Snapshot, CodedFact, bool]]:
     """Who tells about the present state, that state, the fact in question, and whether it holds."""
     database._stratified("a proof")
-    atom, relation, row = asked_fact(database, text)
-    database._materialized()
-    ask(database, atom, relation)
+    if isinstance(asked, str) or "demand" in asked[0].qualifiers:
+        atom, relation, row = asked_fact(database, _text(asked))
+        database._materialized()
+        ask(database, atom, relation)
+    else:
+        relation, row = asked
+        database._materialized()
     snapshot = database._engine.snapshot
     state = evidence(database, snapshot)
     columns, _ = encode_rows(relation, [row], state.values, database.program.checked.types)
@@ -210,19 +230,21 @@ def _asked(database: Database, text: str) -> Iterator[tuple[Narrator, Snapshot, 
         prover.close()
 
 
-def why(database: Database, text: str, *, depth: int | None = None, further: int = 0) -> Proof:
+def why(database: Database, asked: Asked, *, depth: int | None = None, further: int = 0) -> Proof:
     """A proof of least height of a fact that holds."""
-    with _asked(database, text) as (narrator, snapshot, fact, holds):
+    with _asked(database, asked) as (narrator, snapshot, fact, holds):
         if not holds:
+            text = _text(asked)
             hint = f"`sempre explain STORE '{text}' --not`, or `db.explain(..., absent=True)`, says why."
             raise StateError(Diagnostic("E641", f"`{text}` does not hold", hint=hint))
         return Proof(database, snapshot, narrator.why(fact, depth, further))
 
 
-def why_not(database: Database, text: str, *, depth: int = 1) -> WhyNot:
+def why_not(database: Database, asked: Asked, *, depth: int = 1) -> WhyNot:
     """Why a fact does not hold."""
-    with _asked(database, text) as (narrator, _, fact, holds):
+    with _asked(database, asked) as (narrator, _, fact, holds):
         if holds:
+            text = _text(asked)
             hint = "Leave `--not`, or `absent=True`, out: then its proof is shown."
             raise StateError(Diagnostic("E641", f"`{text}` holds", hint=hint))
         teller = AbsenceNarrator(narrator.prover, narrator)

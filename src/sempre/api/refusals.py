@@ -37,8 +37,8 @@ def check_names(names: object, name: str) -> None:
 
 
 def check_session(spark: object) -> None:
-    """Refuse what is no Spark session, without importing pyspark."""
-    if spark is not None and not (hasattr(spark, "createDataFrame") and hasattr(spark, "conf")):
+    """Refuse what is plainly no Spark session, such as the URL of a master; pyspark is not imported."""
+    if isinstance(spark, str | bytes | int | float | list | tuple | dict | set):
         hint = "Use a SparkSession, such as `SparkSession.builder.getOrCreate()`."
         raise BackendError(f"`spark` is a session, and this is {_kind(spark)}", hint=hint)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sempre.analysis.model import CheckedProgram, Relation
+from sempre.data import dataclass
 from sempre.maintain.strategy import Change
-from sempre.plan.backend import CLUSTER
+from sempre.plan.backend import CLUSTER, Column
+from sempre.results import Decoder, RelationShape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,19 +17,18 @@ if TYPE_CHECKING:
 
     from sempre.files.write import Changes
     from sempre.spark.border import Border
-    from sempre.spark.cluster.spark_backend import SparkBackend
 
 
 class RelationFrames:
-    """The DataFrames of one database; the cluster's own files serve where they are there already."""
+    """Makes the DataFrames of one database, and holds the rows on the cluster that these read."""
 
-    def __init__(self, checked: CheckedProgram, spark: Any, cluster: SparkBackend | None) -> None:
+    def __init__(self, checked: CheckedProgram, spark: Any, decoder: Decoder) -> None:
         self._checked = checked
         self._spark = spark
-        self._cluster = cluster
+        self._decoder = decoder
         self._border: Border | None = None
         # What DataFrames read; its files stay as long as the database.
-        self._shown: list[Any] = []
+        self._shown: list[object] = []
 
     def border(self) -> Border:
         """The border to Spark, made when there is need of one."""
@@ -37,24 +38,47 @@ class RelationFrames:
             self._border = Border(self._spark, self._checked)
         return self._border
 
-    def of_relation(self, relation: Relation, version: Any, table: Callable[[], pa.Table]) -> DataFrame:
-        """A version of a relation; `table` makes the Arrow table if there is need of one."""
-        if self._cluster is not None and version.place == CLUSTER:
-            self._shown.append(version)
-            return self.border().restored(relation, self._cluster.frame(relation, version))
-        return self.border().frame(relation, table())
+    def hold(self, rows: object) -> None:
+        """Keep rows for as long as the database."""
+        self._shown.append(rows)
+
+    def shape(self, relation: Relation, hold: bool = True) -> FramedRelation:
+        """What `Rows.to_frame` asks for."""
+        return FramedRelation(RelationShape(relation, self._decoder), self, hold)
 
     def of_change(
         self, relation: Relation, change: Change | None, epoch: int, tables: Changes, hold: bool
     ) -> DataFrame:
         """What an epoch changed in a relation; readable as long as the database if it is to `hold`."""
-        if self._cluster is not None and change is not None and change.plus.place == CLUSTER:
-            if hold:
-                self._shown.append(change)
-            from sempre.spark.cluster.tables import unsealed
-
-            cluster = self._cluster
-            rows = {"added": unsealed(change.plus), "removed": unsealed(change.minus)}
-            frames = {word: cluster.frame(relation, cluster.version(side)) for word, side in rows.items()}
-            return self.border().cluster_changes(relation, epoch, frames)
+        if change is not None and change.plus.place == CLUSTER:
+            shape = self.shape(relation, hold)
+            sides = {"added": change.plus.to_frame(shape), "removed": change.minus.to_frame(shape)}
+            return self.border().cluster_changes(epoch, sides)
         return self.border().changes_frame(relation, epoch, tables)
+
+
+@dataclass(frozen=True, slots=True)
+class FramedRelation:
+    """How rows of one relation become a DataFrame: see `sempre.plan.backend.FrameShape`."""
+
+    _shape: RelationShape
+    _frames: RelationFrames
+    _holds: bool
+
+    @property
+    def relation(self) -> Relation:
+        return self._shape.relation
+
+    def decoded(self, columns: Sequence[Column], size: int) -> Any:
+        return self._shape.decoded(columns, size)
+
+    def streamed(self, columns: Callable[[int, int], Sequence[Column]], size: int) -> Any:
+        return self._shape.streamed(columns, size)
+
+    def framed(self, table: pa.Table) -> DataFrame:
+        return self._frames.border().frame(self.relation, table)
+
+    def restored(self, frame: DataFrame, rows: object) -> DataFrame:
+        if self._holds:
+            self._frames.hold(rows)
+        return self._frames.border().restored(self.relation, frame)

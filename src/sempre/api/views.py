@@ -9,7 +9,6 @@ from sempre.analysis.model import Relation
 from sempre.api.table_frames import pandas_frame, polars_frame
 from sempre.diagnostics import DataError, StateError
 from sempre.engine import Snapshot
-from sempre.explain.wording import fact_text
 from sempre.ingest import encode_rows
 from sempre.kernel.select import Selection
 from sempre.plan.backend import CLUSTER, DRIVER
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sempre.api.epochs import Epochs
+    from sempre.api.relation_frames import RelationFrames
 
 T = TypeVar("T")
 
@@ -102,13 +102,15 @@ class View:
 
     def to_spark(self) -> DataFrame:
         """A Spark DataFrame of all rows, as they are now: later epochs do not change it."""
-        return self._database._frame(self)
+        shape = self._database._frames.shape(self.relation)
+        made: DataFrame = self._database._retried(lambda: self._database._version(self.name).rows().to_frame(shape))
+        return made
 
     def explain(self, row: Sequence[Any], **options: Any) -> Any:
         """Why a row is there, or with `absent=True` why it is not: see `Database.explain`, whose options these are."""
         if isinstance(self._database, Past):
             raise StateError("only the present is explained", hint="`Database.explain` tells of all cycles of a fact.")
-        return self._database._explained(fact_text(self.name, row), **options)
+        return self._database._explained(self.relation, row, **options)
 
     def _first(self, count: int) -> list[tuple[Any, ...]]:
         """Some rows, of which no more are made than are asked for; on the cluster by one job."""
@@ -171,5 +173,6 @@ class Past(Mapping[str, View]):
     def _contains(self, relation: Relation, row: object) -> bool:
         return contains(self._database, self._version, relation, row)
 
-    def _frame(self, view: View) -> DataFrame:
-        return self._database._border().frame(view.relation, view.to_arrow())
+    @property
+    def _frames(self) -> RelationFrames:
+        return self._database._frames

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -90,6 +90,18 @@ class Gather(ABC):
 
 Runner: TypeAlias = Callable[[Bindings, Views], "Bindings | list[Bindings]"]
 Sink: TypeAlias = Callable[[Bindings], None]
+
+
+class Runnable(Protocol):
+    """Steps that rows go through."""
+
+    def run(self, rows: Bindings, views: Views, sink: Sink, start: int = 0, counts: bool | None = None) -> None:
+        """Send what the steps make of `rows` to `sink`."""
+        ...
+
+    def forget(self) -> None:
+        """Give up what was remembered for other rows of the same run."""
+        ...
 
 
 def encode(values: Values, const: Const) -> int:

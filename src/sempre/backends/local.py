@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sempre.analysis.head_aggregates import names_in
 from sempre.analysis.model import CheckedProgram, Expr, Fact, Var
 from sempre.backends import head_groups
 from sempre.backends.bindings import Bindings, Gather, Views, compute, view_of
 from sempre.backends.column_values import ColumnValues
+from sempre.backends.growing import Grown, grow
 from sempre.backends.lookups import Scan
 from sempre.backends.new_facts import NewFacts, summed
 from sempre.backends.ordering import Ordering
 from sempre.backends.pipeline import Pipeline
 from sempre.backends.rerank import BACKWARD, FORWARD, GROUNDING, Reranked, is_rerankable, rerank
+from sempre.backends.tails import Ends
 from sempre.backends.trace_statistics import TraceStatistics
 from sempre.backends.walk_code import WalkResult, is_walkable, walk
 from sempre.data import dataclass
@@ -58,6 +61,7 @@ from sempre.plan.backend import (
     CountedOf,
     CycleAlgebra,
     Executable,
+    GrownOf,
     Look,
     ModuleAlgebra,
     OrderingOf,
@@ -305,17 +309,20 @@ class LocalBackend:
             return CompiledPlan(
                 plan,
                 None,
-                self._pipeline(plan.steps),
+                self._pipeline(plan.steps, plan),
                 multiplies(plan.steps),
             )
         first = plan.steps[0]
         assert isinstance(first, Probe)
         rest = plan.steps[1:]
-        pipeline = self._pipeline(rest, merges_first=len(first.binds) < len(first.order))
+        pipeline = self._pipeline(rest, plan, first.binds, merges_first=len(first.binds) < len(first.order))
         return CompiledPlan(plan, Scan(first, self.values, self.limits.piece_rows), pipeline, multiplies(rest))
 
-    def _pipeline(self, steps: Sequence[Step], merges_first: bool = False) -> Pipeline:
+    def _pipeline(
+        self, steps: Sequence[Step], plan: Plan, binds: Sequence[tuple[int, Var]] = (), merges_first: bool = False
+    ) -> Pipeline:
         limits = self.limits
+        needed = frozenset(name for arg in plan.head for name in names_in(arg))
         return Pipeline(
             steps,
             self.values,
@@ -323,6 +330,7 @@ class LocalBackend:
             on_piece=self._look,
             merging_rows=limits.merging_rows,
             merges_first=merges_first,
+            ends=Ends(frozenset(var.name for _, var in binds), needed, first=0 if binds else 1),
         )
 
     def watch(self, look: Look | None) -> None:
@@ -456,6 +464,22 @@ class LocalBackend:
             self.instances += sum(int(counted.weights.sum()) for counted in walked.counts.values())
         return walked
 
+    def grow(
+        self,
+        front: Mapping[str, RowSet],
+        plans: Sequence[CompiledPlan],
+        views: Views,
+        present: Mapping[str, TraceView],
+    ) -> Grown | None:
+        """Follow what is new fact by fact, or None where arrays have to do it."""
+        if not all(prepared.rerankable() for prepared in plans):
+            return None
+        grown = grow(front, [prepared.plan for prepared in plans], views, present, self.values, self._look)
+        if grown is None:
+            return None
+        self.saw(grown[1])
+        return grown[0]
+
     def rerank(
         self,
         front: Mapping[str, RowSet],
@@ -588,10 +612,13 @@ class LocalBackend:
         self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool, counts: bool
     ) -> None:
         with located(self.program, (prepared.plan.rule,)):
-            if prepared.scan is None:
-                prepared.pipeline.run(Bindings.unit(counted), views, sink, counts=counts)
-            else:
-                self._run_slices(prepared, views, sink, counted, counts)
+            try:
+                if prepared.scan is None:
+                    prepared.pipeline.run(Bindings.unit(counted), views, sink, counts=counts)
+                else:
+                    self._run_slices(prepared, views, sink, counted, counts)
+            finally:
+                prepared.pipeline.forget()
 
     def _run_slices(
         self, prepared: CompiledPlan, views: Views, sink: Callable[[Bindings], None], counted: bool, counts: bool
@@ -719,5 +746,6 @@ if TYPE_CHECKING:
     _executable: type[Executable] = CompiledPlan
     _walk: type[WalkOf[RowSet, Counted]] = WalkResult
     _reranked: type[RerankedOf[RowSet, Counted]] = Reranked
+    _grown: type[GrownOf[RowSet, Counted]] = Grown
     _ordering: type[OrderingOf[RowSet]] = Ordering
     _chain: type[ChainOf[RowSet, Trace, TraceView, Counted]] = Chain

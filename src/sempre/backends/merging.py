@@ -63,6 +63,14 @@ class Merger:
         return first | {name: column for name, column in rows.columns.items() if name not in first}
 
 
+def are_alike(column: Column, size: int) -> bool:
+    """The same for a single column, whatever is in it."""
+    if size < LOOKED_AT:
+        return True
+    values = np.sort(column.take((_CHANCES[: size // LEAST_SHARE] * size).astype(np.intp)))
+    return _is_shared(int(np.count_nonzero(values[1:] == values[:-1])), values.size, size)
+
+
 def _are_alike(columns: Sequence[Column], size: int, layout: Packing) -> bool:
     """Whether about `SHARING` rows stand for one."""
     if size < LOOKED_AT:
@@ -70,8 +78,13 @@ def _are_alike(columns: Sequence[Column], size: int, layout: Packing) -> bool:
     at = (_CHANCES[: size // LEAST_SHARE] * size).astype(np.intp)
     keys = np.sort(layout.pack([column.take(at) for column in columns], at.size))
     alike = int(np.count_nonzero(keys[1:] == keys[:-1]))
+    return _is_shared(alike, at.size, size)
+
+
+def _is_shared(alike: int, looked_at: int, size: int) -> bool:
+    """Whether so many equal neighbors among those that were looked at say that about `SHARING` rows stand for one."""
     # The same row may be looked at twice: half as often as each of two rows that are alike are both looked at.
-    return alike * size * 2 >= at.size * at.size * (SHARING + 1)
+    return alike * size * 2 >= looked_at * looked_at * (SHARING + 1)
 
 
 def _layout(rows: Bindings, columns: Mapping[str, Column]) -> Packing | None:

@@ -7,6 +7,7 @@ them, splitting a table whose join would get too large, so that memory stays bou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from sempre.analysis.model import Expr, Fold, Match, Not, Var
 from sempre.backends.bindings import Bindings, Gather, Runner, Sink, Views, compute, encode, view_of
 from sempre.backends.lookups import ProbeRunner, stretches
 from sempre.backends.merging import Merger
+from sempre.backends.tails import Ending, EndingPlace, Ends, TailRunner, ending_of
 from sempre.kernel import functors, join, reduce
 from sempre.kernel.layout import Column
 from sempre.kernel.tally import Tally
@@ -59,13 +61,16 @@ class Pipeline:
         following: Sequence[Step] = (),
         merging_rows: int = 0,
         merges_first: bool = False,
+        ends: Ends | None = None,
     ) -> None:
         self._on_piece = on_piece
         self._merges_first = merges_first
-        self._runners: list[Runner | _Choice | _Shared] = []
+        self._runners: list[Runner | _Choice | _Shared | Ending] = []
+        found = ending_of(steps, ends) if ends is not None and merging_rows else None
+        end = len(steps) if found is None else found.place
         at = 0
-        while at < len(steps):
-            step, together = steps[at], _together(steps[at:]) if shares else []
+        while at < end:
+            step, together = steps[at], _together(steps[at:end]) if shares else []
             after = (*steps[at + max(1, len(together)) :], *following)
             if len(together) > 1:
                 self._runners.append(_Shared(together, values, piece_rows, carried, on_piece, after, merging_rows))
@@ -74,8 +79,40 @@ class Pipeline:
             else:
                 self._runners.append(step_runner(step, values, piece_rows, carried, after))
             at += max(1, len(together))
+        if found is not None:
+            self._runners.append(self._ending(steps[end:], found, values, piece_rows, carried, merging_rows))
         merges = merging_rows > 0 and not any(isinstance(step, Distinct) for step in steps)
         self._mergings = [_merging(runner, merging_rows) if merges else None for runner in self._runners]
+
+    def _ending(
+        self,
+        steps: Sequence[Step],
+        found: EndingPlace,
+        values: Values,
+        piece_rows: int,
+        carried: frozenset[str],
+        merging_rows: int,
+    ) -> Ending:
+        def pipeline(some: Sequence[Step], extra: frozenset[str], ends: Ends) -> Pipeline:
+            carries = extra or carried
+            on_piece = self._on_piece
+            return Pipeline(some, values, piece_rows, carries, on_piece, merging_rows=merging_rows, ends=ends)
+
+        def nested(some: Sequence[Step], extra: frozenset[str], bound: frozenset[str]) -> Pipeline:
+            return pipeline(some, extra, Ends(bound, frozenset(), 1))
+
+        runners = []
+        for tail in found.tails:
+            first = tail.steps[0]
+            assert isinstance(first, Probe)
+            runners.append(TailRunner(tail, ProbeRunner(first, values, piece_rows, carried), nested, merging_rows))
+        return Ending(steps, runners, lambda left: pipeline(left, frozenset(), replace(found.ends, first=1)))
+
+    def forget(self) -> None:
+        """Give up what was remembered for other rows of the same run."""
+        for runner in self._runners:
+            if isinstance(runner, Ending):
+                runner.forget()
 
     def run(self, rows: Bindings, views: Views, sink: Sink, start: int = 0, counts: bool | None = None) -> None:
         """Send what the steps make of `rows` to `sink`, from step `start` on.
@@ -96,6 +133,9 @@ class Pipeline:
             is_last = index + 1 == len(self._runners)
             if dropped and (merging := self._mergings[index]) is not None:
                 rows, dropped = merging.merged(rows, counts), False
+            if isinstance(runner, Ending):
+                runner.run(rows, views, sink, counts)
+                return
             if isinstance(runner, _Choice | _Shared):
                 onward = sink if is_last else partial(self.run, views=views, sink=sink, start=index + 1, counts=counts)
                 runner.run(rows, views, onward, counts)
@@ -227,11 +267,11 @@ class _Shared:
         return Bindings(at.size, columns, found.fields, weights)
 
 
-def _merging(runner: Runner | _Choice | _Shared, least_rows: int) -> Merger | None:
+def _merging(runner: Runner | _Choice | _Shared | Ending, least_rows: int) -> Merger | None:
     """Before joins, it pays to have fewer rows."""
     if isinstance(runner, ProbeRunner):
         return Merger(least_rows, runner.looked_up)
-    return Merger(least_rows, ()) if isinstance(runner, _Choice | _Shared) else None
+    return Merger(least_rows, ()) if isinstance(runner, _Choice | _Shared | Ending) else None
 
 
 def _together(steps: Sequence[Step]) -> list[Probe]:

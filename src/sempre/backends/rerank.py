@@ -153,11 +153,15 @@ class Settling(WalkWriter):
 
     def sieve(self, step: Probe, following: Sequence[Step]) -> None:
         """Say which of the lookups that follow for certain sorts out what the last instruction finds, if one does."""
-        found = [self._read(later) for later in _certain(step, following)]
+        found = [self._read(later) for later in _certain(step, following) if self.may_sift(later)]
         if found:
             later, source, layout = min(found, key=lambda each: self._keys(each[1]))
             self.sieve_of[-1] = len(self.sieves)
             self.sieves += [self._table(source, self.prefix(later, layout)[0]), *self._parts(step, later, layout)]
+
+    def may_sift(self, step: Probe) -> bool:
+        """Whether a sieve knows all that a lookup may find: facts go, and none comes."""
+        return True
 
     def _read(self, step: Probe) -> tuple[Probe, int, Packing]:
         read = Read.HERE if step.relation in self.own else step.read

@@ -10,7 +10,7 @@ from sempre.kernel import join
 from sempre.kernel.layout import Keys
 from sempre.kernel.trace import Trace
 from sempre.limits import Limits
-from sempre.plan.planner import Matching
+from sempre.plan.estimates import Matching
 
 # An odd number with bits all over, to mix columns with.
 _MIXING = np.int64(0x2545F4914F6CDD1D)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import os
 import sys
 import warnings
@@ -42,6 +43,12 @@ def _settle_process() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+    # Files are UTF-8, and so is what goes into a pipe; a terminal that cannot show a character shows its number.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        if sys.stdout.isatty():
+            sys.stdout.reconfigure(errors="backslashreplace")
+        else:
+            sys.stdout.reconfigure(encoding="utf-8")
     # NumPy's BLAS, which nothing here calls, starts threads that spin for a while when it is loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Trees of a program are many small objects that all stay: looking for garbage among them is for nothing.

@@ -30,6 +30,7 @@ from sempre.analysis.model import (
     Var,
 )
 from sempre.explain.generating import numbers
+from sempre.files.records import parse_record
 from sempre.kernel.reduce import aggregate
 from sempre.network.python_functors import equal_floats, function, matches
 from sempre.rewrites.ranges import RANGE
@@ -120,6 +121,8 @@ class _Checker:
         """A value of JSON as what it stands for."""
         if kind is Kind.FLOAT:
             return float(value)
+        if kind is Kind.RECORD and isinstance(value, str):
+            value = parse_record(value, self.program.types[type_name], self.program.types)
         if kind is Kind.RECORD and value is not None and self.program.types[type_name].branches:
             return self._branch(value, type_name)
         if kind is Kind.RECORD and value is not None:
@@ -136,10 +139,13 @@ class _Checker:
         return (number, self._value(held, branches[number][1], Kind.RECORD) if held else None)
 
     def _looked_up(self, name: str, given: Mapping[int, Any]) -> Iterable[Row]:
+        return self._as_in_rules(name, given, self.facts.rows)
+
+    def _as_in_rules(self, name: str, given: Mapping[int, Any], rows: Lookup) -> Iterable[Row]:
         """Rows with values as rules have them; what is given of an algebraic type is compared here."""
         relation = self.program.relations[name]
         known = {at: value for at, value in given.items() if relation.kinds[at] is not Kind.RECORD}
-        for row in self.facts.rows(name, known):
+        for row in rows(name, known):
             types = zip(row, relation.types, strict=True)
             inner = tuple(self._value(value, type_.name, type_.kind) for value, type_ in types)
             if all(_same(inner[at], value) for at, value in given.items()):
@@ -186,7 +192,8 @@ class _Checker:
         """Whether a total is that of all instances of all rules, and of explicit facts."""
         assert relation.aggregate is not None
         kind, column = relation.aggregate
-        values = [each[column] for each in self.facts.explicit_rows(relation.name, _group(row, column))]
+        explicit = self._as_in_rules(relation.name, _group(row, column), self.facts.explicit_rows)
+        values = [each[column] for each in explicit]
         for rule in (rule for rule in self.program.rules if rule.relation == relation.name):
             for env in solve(rule.body, {}, self._looked_up, self._looked_up):
                 head = [value_of(arg, env) for arg in rule.args]

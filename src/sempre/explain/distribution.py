@@ -19,9 +19,10 @@ from sempre.plan.ops import Pivot, Plan, decided_plan
 from sempre.plan.planner import plan_rule
 from sempre.rewrites.equivalences import close_equivalences
 from sempre.workers.channel import Channel
-from sempre.workers.flow import Flow, Route, Stage
+from sempre.workers.flow import Flow
 from sempre.workers.mesh import Mesh
 from sempre.workers.placing import home_column
+from sempre.workers.stages import Route, Stage
 
 
 def distribution(program: CheckedProgram, modules: Mapping[int, Sequence[Module]] | None = None) -> str:

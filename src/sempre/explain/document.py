@@ -12,6 +12,8 @@ from dataclasses import field
 from typing import Any
 
 from sempre.data import dataclass
+from sempre.explain.wording import value_text
+from sempre.lang.walk import DEEPEST_TERM
 
 FORMAT = 1
 EXPLICIT, DERIVED = "explicit", "rule"
@@ -141,10 +143,10 @@ def _premise_json(premise: Premise) -> dict[str, Any]:
     return found
 
 
-def plain_json(value: Any) -> Any:
-    """A value as JSON has it."""
+def plain_json(value: Any, depth: int = 0) -> Any:
+    """A value as JSON has it; of what lies deep inside of others its text, since JSON is read by recursion."""
     if isinstance(value, tuple):
-        return [plain_json(part) for part in value]
+        return value_text(value) if depth > DEEPEST_TERM else [plain_json(part, depth + 1) for part in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

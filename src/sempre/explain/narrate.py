@@ -56,7 +56,7 @@ class Narrator:
 
     def __init__(self, prover: Prover, epoch: int = 0) -> None:
         self.prover, self.state, self.epoch = prover, prover.state, epoch
-        self.decoder = Decoder(self.state.values, self.state.program.types)
+        self.decoder = Decoder(self.state.values, self.state.program.types, remembering=True)
         self.steps: dict[CodedFact, ProofStep] = {}
         self._groups: dict[tuple[int, int], tuple[Inquiry, Bench]] = {}
         self._known: dict[tuple[int, int, Codes], Group] = {}

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 from sempre.analysis.model import Call, CheckedProgram, Const, Expr, Match, NormalRule, Stratum, Var
 from sempre.limits import DEFAULTS
+from sempre.maintain.costs import COUNTERS, RANKED
 from sempre.maintain.decide import (
     AUTO,
-    COUNTERS,
-    RANKED,
     SORTED,
     ChangeSize,
     Choices,

@@ -3,8 +3,8 @@
 A small program must not wait for a compiler. So nothing is imported up front: once enough rows went through the NumPy
 code to show that there is real work, a thread opens the loops in the background, as they were compiled before, and the
 callers switch over when it is done. After more work they are compiled, which takes seconds, if nobody did it before.
-Then the walker and the settler are loaded as well, which need the compiler itself, half a second and 100 MiB: unless
-`after_requests` was called, because no update is expected. Who asks for one of them gets it in any case.
+Then the walker, the settler and the grower are loaded as well, which need the compiler itself, half a second and 100
+MiB: unless `after_requests` was called, because no update is expected. Who asks for one of them gets it in any case.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROUND_ROWS = 1 << 16
 # How many seconds the first who asks for walker or settler waits for it: enough if it was compiled before.
 PATIENCE = 0.5
 
-KEPT_LOOPS, LOOPS, WALKER, SETTLER = "kept loops", "loops", "walker", "settler"
+KEPT_LOOPS, LOOPS, WALKER, SETTLER, GROWER = "kept loops", "loops", "walker", "settler", "grower"
 
 # What is loaded, and what is being loaded.
 _loaded: dict[str, Any] = {}
@@ -57,8 +57,13 @@ def settler() -> Any:
     return _follower(SETTLER)
 
 
+def grower() -> Any:
+    """The compiled grower if it is loaded, else None; asking for it often starts the loading."""
+    return _follower(GROWER)
+
+
 def after_requests() -> None:
-    """Load walker and settler for those alone who ask for them."""
+    """Load walker, settler and grower for those alone who ask for them."""
     global _is_eager
     _is_eager = False
 
@@ -75,7 +80,7 @@ def _notice(size: int) -> None:
     global _seen
     _seen += size
     if _seen > LOAD_ROWS:
-        for name in (LOOPS, WALKER, SETTLER) if _is_eager else (LOOPS,):
+        for name in (LOOPS, WALKER, SETTLER, GROWER) if _is_eager else (LOOPS,):
             _start(name)
     elif _seen > OPEN_ROWS:
         _start(KEPT_LOOPS)
@@ -83,7 +88,7 @@ def _notice(size: int) -> None:
 
 def load(*names: str, wait: bool = False) -> None:
     """Start loading these, or everything, in the background unless `wait`."""
-    threads = [_start(name) for name in names or (LOOPS, WALKER, SETTLER)]
+    threads = [_start(name) for name in names or (LOOPS, WALKER, SETTLER, GROWER)]
     if wait:
         for thread in threads:
             thread.join()

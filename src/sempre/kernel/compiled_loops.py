@@ -16,6 +16,9 @@ Bytes = NDArray[np.uint8]
 # The digits that `ordered` sorts by have at most so many bits: there are as many places to write to at a time.
 DIGIT_BITS = 10
 
+# Texts whose places in the table are looked at together.
+AHEAD = 32
+
 
 class CompiledLoops:
     """The loops of `loops.py`, given as functions of addresses and numbers."""
@@ -158,7 +161,9 @@ class CompiledLoops:
         """Number texts; False where there is no room for a new one. See the loop."""
         count, most = ends.size - 1, hashes.size
         texts = (_at(data), _at(ends), count, _to(slots), slots.size.bit_length() - 1, _to(hashes), most)
-        return self._functions["intern"](*texts, _at(pool), pool.size, _to(starts), _at(codes), _to(state)) == 1
+        ahead = np.empty(2 * AHEAD + 1, np.int64)
+        table = (_at(pool), pool.size, _to(starts), _at(codes), _to(state), _to(ahead), AHEAD)
+        return self._functions["intern"](*texts, *table) == 1
 
     def placed(self, hashes: Ints, count: int, slots: Ints) -> None:
         """Put codes into free slots."""

@@ -569,12 +569,17 @@ def intern(
     starts: Ints,
     codes: Small,
     state: Ints,
+    ahead: Ints,
+    block: int,
 ) -> int:
     """The code of each text `data[ends[i]:ends[i + 1]]`; texts without one get the next, and go to the `pool`.
 
     Text `c` of the pool is `pool[starts[c]:starts[c + 1]]`, and its hash `hashes[c]`. A slot has a code plus one, and
     above it half of the hash; 0 is free. `state` has the texts that are done, and how many codes there are. Returns 0
     where a new text has no room: more than `most` codes, or `room` bytes.
+
+    Slots, starts and texts lie far apart. So those of some texts are looked at before the first is needed, when no one
+    waits for the other: memory brings them together. `ahead` has room for the hashes of these and what was found.
     """
     i, known = state[0], state[1]
     last = (np.int64(1) << slot_bits) - 1
@@ -582,36 +587,59 @@ def intern(
     # Neighbors in a column are often the same.
     before, before_size, before_code = np.int64(0), np.int64(-1), np.uint32(0)
     while i < count:
-        begin = np.int64(ends[i])
-        size = np.int64(ends[i + 1]) - begin
-        if size != before_size or not _alike(data, begin, data, before, size):
-            hashed = np.int64(_hash(data, begin, size))
-            mark = hashed & ~low
-            at = hashed & last
-            code = np.int64(-1)
-            while slots[at] != 0:
-                slot = slots[at]
-                if slot & ~low == mark:
-                    other = (slot & low) - 1
-                    if starts[other + 1] - starts[other] == size and _alike(pool, starts[other], data, begin, size):
-                        code = other
-                        break
-                at = (at + 1) & last
-            if code < 0:
-                first = starts[known]
-                if known == most or first + size > room:
-                    state[0], state[1] = i, known
-                    return 0
-                code = known
-                slots[at] = mark | (known + 1)
-                hashes[known] = hashed
-                for byte in range(size):
-                    pool[first + byte] = data[begin + byte]
-                known += 1
-                starts[known] = first + size
-            before, before_size, before_code = begin, size, np.uint32(code)
-        codes[i] = before_code
-        i += 1
+        some = min(block, count - i)
+        begin_before, size_before = before, before_size
+        for n in range(some):
+            begin = np.int64(ends[i + n])
+            size = np.int64(ends[i + n + 1]) - begin
+            ahead[block + n] = -1
+            if size != size_before or not _alike(data, begin, data, begin_before, size):
+                hashed = np.int64(_hash(data, begin, size))
+                ahead[n] = hashed
+                ahead[block + n] = slots[hashed & last]
+            begin_before, size_before = begin, size
+        seen = np.int64(0)
+        for n in range(some):
+            slot = ahead[block + n]
+            if slot > 0 or slot < -1:
+                seen ^= starts[slot & low]
+        for n in range(some):
+            slot = ahead[block + n]
+            if slot > 0 or slot < -1:
+                # An empty text may begin where the pool ends.
+                seen ^= np.int64(pool[min(starts[(slot & low) - 1], room - 1)])
+        ahead[2 * block] = seen  # or the compiler would leave it all out
+        for n in range(some):
+            begin = np.int64(ends[i + n])
+            size = np.int64(ends[i + n + 1]) - begin
+            if ahead[block + n] != -1:
+                hashed = ahead[n]
+                mark = hashed & ~low
+                at = hashed & last
+                code = np.int64(-1)
+                while slots[at] != 0:
+                    slot = slots[at]
+                    if slot & ~low == mark:
+                        other = (slot & low) - 1
+                        if starts[other + 1] - starts[other] == size and _alike(pool, starts[other], data, begin, size):
+                            code = other
+                            break
+                    at = (at + 1) & last
+                if code < 0:
+                    first = starts[known]
+                    if known == most or first + size > room:
+                        state[0], state[1] = i + n, known
+                        return 0
+                    code = known
+                    slots[at] = mark | (known + 1)
+                    hashes[known] = hashed
+                    for byte in range(size):
+                        pool[first + byte] = data[begin + byte]
+                    known += 1
+                    starts[known] = first + size
+                before, before_size, before_code = begin, size, np.uint32(code)
+            codes[i + n] = before_code
+        i += some
     state[0], state[1] = i, known
     return 1
 

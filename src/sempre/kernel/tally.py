@@ -9,6 +9,7 @@ up in many parts sooner than the numbers of all facts are put together.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,7 +24,7 @@ from sempre.kernel.trace import MERGE_RATIO, SMALL_RUN, RowSet, Trace, within
 MOST_NARROW = (1 << 31) - 1
 # Parts are put together once this many keys for each of theirs were looked up in them. Lookups by address are not
 # counted one by one: each time they begin counts for so many.
-LOOKUPS_PER_KEY = 1 / 16
+LOOKUPS_PER_KEY = 1 / 64
 PROBES_BY_ADDRESS = 1 << 12
 
 
@@ -61,6 +62,14 @@ def narrow(weights: join.Weights) -> join.Weights:
 
 Runs = tuple[tuple[Run, join.Weights], ...]
 
+# The processor seconds that it took so far to put parts together: those of one thread, mostly.
+_merging = 0.0
+
+
+def merging_seconds() -> float:
+    """How long this process has put parts together, which is for all epochs to come."""
+    return _merging
+
 
 class RoundParts:
     """Numbers of the rows of a trace in several parts, which become one map once they have been asked for a lot.
@@ -88,9 +97,10 @@ class RoundParts:
 
     def merged(self) -> Runs:
         """The runs of one map."""
+        global _merging
         waiting = self._waiting
         if waiting is not None:
-            trace, held = waiting
+            started, (trace, held) = time.thread_time(), waiting
             runs: list[tuple[Run, join.Weights]] = []
             for run in trace.orders[trace.own]:
                 weights = np.zeros(run.size, np.int64)
@@ -99,6 +109,7 @@ class RoundParts:
                 runs.append((run, narrow(weights)))
             self.runs = tuple(runs)
             self._waiting = None
+            _merging += time.thread_time() - started
         return self.runs
 
 

@@ -252,6 +252,12 @@ class Decoding(Protocol):
     def streamed(self, columns: Callable[[int, int], Sequence[Column]], size: int) -> Any: ...
 
 
+class Framing(Decoding, Protocol):
+    """Knows how a DataFrame is made, too."""
+
+    def framed(self, table: Any) -> Any: ...
+
+
 @dataclass(frozen=True, slots=True)
 class RowSet:
     """Distinct rows of a relation as sorted keys, in the relation's own column order."""
@@ -280,6 +286,10 @@ class RowSet:
         """The same, decoded some rows at a time."""
         packing, keys = self.packing, self.keys
         return shape.streamed(lambda begin, end: packing.columns(keys[begin:end]), len(self))
+
+    def to_frame(self, shape: Framing) -> Any:
+        """A DataFrame of what the codes stand for."""
+        return shape.framed(self.to_arrow(shape))
 
 
 class ExcludedRows(Protocol):

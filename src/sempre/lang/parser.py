@@ -7,7 +7,9 @@ would be a dependency of every start.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -17,6 +19,7 @@ from sempre.lang.declarations import DeclarationParser
 from sempre.lang.lexer import DIRECTIVES, Token, tokenize, tokenize_source
 from sempre.lang.preprocessor import PLAIN, Prepared, Preprocessing, preprocess
 from sempre.lang.syntax import (
+    Apply,
     Atom,
     Branch,
     ChangeStatement,
@@ -34,6 +37,7 @@ from sempre.lang.syntax import (
     Term,
     Truth,
     Unsigned,
+    Variable,
 )
 from sempre.lang.walk import DEEPEST_TERM, is_too_deep
 
@@ -261,13 +265,28 @@ class ChangeParser(Parser):
         if not self.at("+", "-"):
             raise self.unexpected("`+`, `-` or `commit.`", "A change is written `+fact.` or `-fact.`")
         insert = self.advance().kind == "+"
-        fact = self.atom()
+        fact = fact_atom(self.atom())
         for argument in fact.args:
             if not is_constant(argument):
                 hint = "Write the fact out: numbers, strings, `nil`, and records and branches of those."
                 raise self.fail("E191", "a change takes constants only", argument.span, hint)
         self.expect(".")
         return ChangeStatement(insert, fact, self.since(start))
+
+
+def fact_atom(atom: Atom) -> Atom:
+    """An atom that is a fact: `inf`, `-inf` and `nan`, which are variables elsewhere, are floats here."""
+    return replace(atom, args=tuple(map(_fact_term, atom.args)))
+
+
+def _fact_term(term: Term) -> Term:
+    if isinstance(term, Record | Branch):
+        return replace(term, args=tuple(map(_fact_term, term.args)))
+    if isinstance(term, Variable) and term.name in ("inf", "nan"):
+        return Float(float(term.name), term.span)
+    if isinstance(term, Apply) and term.functor == "neg" and term.args[0] in (Variable("inf"), Float(math.inf)):
+        return Float(-math.inf, term.span)
+    return term
 
 
 def is_constant(term: Term) -> bool:

@@ -15,9 +15,11 @@ from typing import Any, ClassVar
 from sempre.analysis.model import Stratum
 from sempre.data import dataclass
 from sempre.kernel.capacity import CapacityError
+from sempre.kernel.tally import merging_seconds
 from sempre.maintain import decide
-from sempre.maintain.decide import Cost, Decision, History
-from sempre.maintain.dredc import DRedC
+from sempre.maintain.costs import COUNTERS, MODULAR, Cost, History
+from sempre.maintain.decide import Decision
+from sempre.maintain.dredc import DRedC, counters_of
 from sempre.maintain.memory import Checks, Memory, MemorySink, MemorySource, Meta, described
 from sempre.maintain.modular import PartitionedMemory, is_certain
 from sempre.maintain.ranked import Ranked, Ranks, ranks_of
@@ -51,13 +53,15 @@ class ChosenStrategy:
         inner, known = described(self.memory, self.strategy.name), self.learned
         # What modules keep is not stored. What was learned is, whatever becomes of the memory.
         forgotten = inner is None or (self.memory is None and known.forgotten)
-        costs = {kind: [[cost.seconds, cost.rows] for cost in sizes] for kind, sizes in known.costs.items()}
         return {
             "seconds": known.full_seconds,
-            "costs": costs,
+            "costs": _described(known.costs),
             "ways": dict(known.ways),
             "since": known.since,
             "preparing": known.preparing,
+            "others": {way: _described(costs) for way, costs in known.others.items()},
+            "recent": [[kind, rows] for kind, rows in known.recent],
+            "excess": known.excess,
             "way": self.way,
             "forgotten": forgotten,
             "memory": inner or described(None, self.strategy.name),
@@ -71,15 +75,17 @@ class ChosenStrategy:
     def read(cls, meta: Meta, stratum: Stratum, shelf: MemorySource) -> ChosenStrategy:
         inner = meta["memory"]
         memory, strategy = shelf.memory(inner, stratum), shelf.strategy(inner["strategy"])
-        costs = {kind: _costs(numbers) for kind, numbers in meta.get("costs", {}).items()}
         learned = History(
             meta["seconds"],
-            costs,
+            _read_costs(meta.get("costs", {})),
             meta.get("ways", {}),
             meta.get("since", 0.0),
             meta.get("way", strategy.name),
             forgotten=meta.get("forgotten", False),
             preparing=meta.get("preparing", 0.0),
+            others={way: _read_costs(costs) for way, costs in meta.get("others", {}).items()},
+            recent=tuple((kind, rows) for kind, rows in meta.get("recent", ())),
+            excess=meta.get("excess", 0.0),
         )
         return cls(strategy, memory, learned)
 
@@ -93,7 +99,7 @@ class ChosenStrategy:
         if self.memory is None and self.learned.forgotten:
             return self.learned.way
         modular = isinstance(self.memory, PartitionedMemory) and self.memory.modules
-        return decide.MODULAR if modular else self.strategy.name
+        return MODULAR if modular else self.strategy.name
 
     def history(self, stratum: Stratum) -> History:
         """What is known of the stratum, with how it stands."""
@@ -109,24 +115,35 @@ class Auto:
     name = "auto"
     forgetful = False
 
-    def bootstrap(self, work: Work, stratum: Stratum, before: History | None = None) -> Outcome:
-        watch = Stopwatch()
+    def bootstrap(self, work: Work, stratum: Stratum, before: History | None = None, given_up: bool = False) -> Outcome:
+        """See `Strategy`. What was learned `before` is kept; after an update was `given_up`, no new way is tried."""
+        watch, limits = Stopwatch(), work.backend.limits
         modules = decide.modules_after(before, work.modules.get(stratum.index, ()))
+        way, changing = (before or History()).next_way(limits)
+        if given_up and before is not None and before.way != COUNTERS:
+            way = before.way  # to count all instances would make this epoch take even longer
+        counters: Memory | None = None
         try:
-            outcome, fixpoint = materialize_with(work, stratum, modules=modules, counting=True)
+            outcome, fixpoint = materialize_with(
+                work, stratum, modules=modules, counting=True, counters=way == COUNTERS and bool(stratum.recursive)
+            )
+            counters = counters_of(work, stratum, fixpoint, outcome.versions)
         except CapacityError:  # numbers that do not fit
             outcome, fixpoint = materialize_with(work, stratum, modules=modules)
         modular = isinstance(outcome.memory, PartitionedMemory) and bool(outcome.memory.modules)
-        name, why = decide.upkeep(modular, fixpoint.walked, fixpoint.rounds, work.backend.limits)
+        name, why = decide.upkeep(modular, fixpoint.walked, fixpoint.rounds, limits)
+        if name != COUNTERS and counters is not None:
+            name, why = COUNTERS, changing or "updates have taken less than by ranks"
         strategy: Strategy = WAYS[name]()
-        memory: Memory | None = outcome.memory if strategy.name == DRedC.name else ranks_of(work, stratum, fixpoint)
-        chosen = ChosenStrategy(strategy, memory, History(watch.seconds))
-        if before is not None:
-            costs = before.costs if chosen.way == before.way else {}
-            known = replace(chosen.learned, costs=costs, ways=before.ways, preparing=before.preparing)
-            chosen = replace(chosen, learned=known)
+        memory: Memory | None
+        if name == COUNTERS:
+            memory = counters if outcome.memory is None else outcome.memory
+        else:
+            memory = ranks_of(work, stratum, fixpoint)
+        chosen = ChosenStrategy(strategy, memory)
+        known = (before or History()).started(watch.seconds, chosen.way, limits)
         why = "; ".join(filter(None, (outcome.why, f"from now on by {chosen.way}: {why}")))
-        return replace(outcome, memory=chosen, how="recompute", why=why)
+        return replace(outcome, memory=replace(chosen, learned=known), how="recompute", why=why)
 
     def update(self, work: Work, stratum: Stratum, memory: ChosenStrategy) -> Outcome:
         decision = work.decision
@@ -162,10 +179,10 @@ class Auto:
                 # It would have taken longer than that; how much longer can only be guessed.
                 foretold = limits.believed_share * guard.expected
                 seconds = min(max(2 * guard.spent, foretold), 2 * history.full_seconds)
-                history = history.learned(change.kind, seconds, change.rows, limits.similar_share)
+                history = history.learned(change.kind, seconds, change.rows, limits.similar_share, guessed=True)
                 why = f"{reason} ({memory.way}, {change.rows:,} rows, {change.kind})"
             work.notes.append(f"{', '.join(stratum.relations)} recomputed: {why}")
-            return self._again(work, stratum, history, why)
+            return self._again(work, stratum, history, why, isinstance(reason, Abandoned))
         finally:
             _unwatched(work, observe)
         seconds = watch.seconds
@@ -180,9 +197,9 @@ class Auto:
         """Facts alone are enough to go on with counters."""
         return ChosenStrategy(DRedC(), None)
 
-    def _again(self, work: Work, stratum: Stratum, history: History, reason: str) -> Outcome:
+    def _again(self, work: Work, stratum: Stratum, history: History, reason: str, given_up: bool = False) -> Outcome:
         refuse_recomputation(work, stratum, reason)
-        outcome = as_update(work, stratum, self.bootstrap(work, stratum, history))
+        outcome = as_update(work, stratum, self.bootstrap(work, stratum, history, given_up))
         return replace(outcome, why=f"{reason}; {outcome.why}")
 
 
@@ -197,10 +214,18 @@ def _unwatched(work: Work, observe: Callable[[int, int], None]) -> None:
     work.backend.watch(None)
 
 
+def _described(by_kind: Mapping[str, tuple[Cost, ...]]) -> dict[str, list[list[float]]]:
+    return {kind: [[cost.seconds, cost.rows, int(cost.guessed)] for cost in costs] for kind, costs in by_kind.items()}
+
+
+def _read_costs(meta: Mapping[str, Any]) -> dict[str, tuple[Cost, ...]]:
+    return {kind: _costs(numbers) for kind, numbers in meta.items()}
+
+
 def _costs(numbers: Sequence[Any]) -> tuple[Cost, ...]:
     """Costs by size; stores of old have one for all sizes."""
     each = numbers if isinstance(numbers[0], Sequence) else [numbers]
-    return tuple(Cost(*pair) for pair in each)
+    return tuple(Cost(seconds, rows, any(guessed)) for seconds, rows, *guessed in each)
 
 
 class _Guard:
@@ -215,6 +240,7 @@ class _Guard:
         # not take longer than a run.
         self._whole = Stopwatch()
         self._begun: float | None = None
+        self._merged = merging_seconds()
         self._certain = allowed > 0 or grows
         # What only grows is followed instance by instance, as in a run from scratch: that ends before such a run would.
         share = limits.grown_share if grows else limits.time_share
@@ -230,13 +256,18 @@ class _Guard:
 
     @property
     def spent(self) -> float:
-        """The seconds since the first phase."""
-        return 0.0 if self._begun is None else self._whole.seconds - self._begun
+        """The seconds since the first phase, without those for maps."""
+        return 0.0 if self._begun is None else max(self._whole.seconds - self._begun - self._merging, 0.0)
 
     @property
     def prepared(self) -> float:
-        """The seconds before the first phase."""
-        return self._whole.seconds if self._begun is None else self._begun
+        """The seconds before the first phase, and those for maps after it."""
+        return self._whole.seconds if self._begun is None else self._begun + self._merging
+
+    @property
+    def _merging(self) -> float:
+        """The seconds that maps took which were asked for so much that they were put together."""
+        return merging_seconds() - self._merged
 
     def turn(self, phase: Phase) -> None:
         """A phase begins."""
@@ -246,7 +277,7 @@ class _Guard:
 
     def _start(self) -> None:
         if self._begun is None:
-            self._begun = self._whole.seconds
+            self._begun, self._merged = self._whole.seconds, merging_seconds()
 
     def __call__(self, round_: int, facts: int) -> None:
         self._observe(round_, facts)

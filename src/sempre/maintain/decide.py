@@ -15,13 +15,14 @@ with the last run from scratch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from sempre.analysis.model import CheckedProgram, Relation, Stratum
 from sempre.data import dataclass
 from sempre.limits import DEFAULTS, Limits
+from sempre.maintain.costs import COUNTERS, MODULAR, RANKED, History
 from sempre.modules.spec import Module
 from sempre.plan.backend import CLUSTER, DRIVER, WORKERS
 from sempre.plan.ops import functions_of, relations_of
@@ -30,13 +31,10 @@ from sempre.rewrites.successors import shown
 # A column in the kernel: eight bytes, sorted in about three orders.
 VALUE_BYTES = 24
 
-AUTO, RECOMPUTE, RANKED, COUNTERS, GROUPS, SORTED = "auto", "recompute", "ranked", "dredc", "dred", "seq"
+AUTO, RECOMPUTE, GROUPS, SORTED = "auto", "recompute", "dred", "seq"
 GUARDED = "guarded"
 SEARCH = "bf"
 ELASTIC = "elastic"
-MODULAR = f"{COUNTERS} with modules"
-# So many times the rows take so many times as long, to this power: less, since some of what they affect is the same.
-OVERLAP = 0.75
 
 
 # ---------------------------------------------------------------------------------------------- what it rests on
@@ -65,91 +63,6 @@ class StratumSizes(Protocol):
     def change(self) -> ChangeSize:
         """The change that the stratum has to follow."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What changes of a kind and about a size have cost of late: seconds, for so many changed rows."""
-
-    seconds: float
-    rows: float
-
-    def of(self, rows: int) -> float:
-        """The seconds that so many rows are expected to take: what more rows affect overlaps in part."""
-        ratio = rows / max(self.rows, 1)
-        return self.seconds * (ratio if ratio < 1 else float(ratio**OVERLAP))
-
-    def is_like(self, rows: float, share: float) -> bool:
-        """Whether it is the cost of changes of about so many rows."""
-        return rows < share * self.rows and self.rows < share * rows
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """What `auto` knows of a stratum.
-
-    `full_seconds` is how long a run from scratch took. `costs` has what changes have cost by their kind (`insert`,
-    `delete` or `mixed`) and size. `ways` has the seconds of an epoch of late, by the way that it was maintained in, and
-    `since` those of all epochs since the last run from scratch. These survive in a store.
-
-    `preparing` is how long the maps took that deletions need, and that a run from scratch discards.
-
-    How the stratum stands comes with its memory: the `way` it is maintained in, whether it is `certain` that following
-    a change is cheaper (one module does all the recursion), whether it is `forgotten`, what was counted of it, and
-    whether it is `unprepared`, without the maps.
-    """
-
-    full_seconds: float = 0.0
-    costs: Mapping[str, tuple[Cost, ...]] = field(default_factory=dict)
-    ways: Mapping[str, float] = field(default_factory=dict)
-    since: float = 0.0
-    way: str = RANKED
-    certain: bool = False
-    forgotten: bool = False
-    preparing: float = 0.0
-    unprepared: bool = False
-
-    def learned(self, kind: str, seconds: float, rows: int, share: float = DEFAULTS.similar_share) -> History:
-        """With what an epoch has cost; changes of other sizes than about `rows` have costs of their own."""
-        new = Cost(seconds, rows)
-        like = [cost for cost in self.costs.get(kind, ()) if cost.is_like(rows, share)]
-        if like:
-            new = Cost((like[0].seconds + seconds) / 2, (like[0].rows + rows) / 2)
-        others = [cost for cost in self.costs.get(kind, ()) if not cost.is_like(new.rows, share)]
-        costs = tuple(sorted((*others, new), key=lambda cost: cost.rows))
-        ways = {**self.ways, self.way: (self.ways.get(self.way, seconds) + seconds) / 2}
-        return replace(self, costs={**self.costs, kind: costs}, ways=ways, since=self.since + seconds)
-
-    def expected(self, kind: str, rows: int, share: float) -> tuple[float | None, bool]:
-        """The seconds that so many rows are expected to take, and whether that is known from changes of their size.
-
-        Where no change was like it, the next larger one says how much it will be at most.
-        """
-        costs = self.costs.get(kind, ())
-        like = [cost for cost in costs if cost.is_like(rows, share)]
-        if like:
-            return like[0].of(rows), True
-        smaller = [cost.of(rows) for cost in costs if cost.rows < rows]
-        larger = [cost for cost in costs if cost.rows >= rows]
-        if not larger:
-            return (smaller[-1], False) if smaller else (None, False)
-        return (min(smaller[-1], larger[0].seconds) if smaller else larger[0].of(rows)), True
-
-    def is_near(self, kind: str, rows: int, share: float) -> bool:
-        """Whether changes of at least about that size are known, so that it can be told from them."""
-        return any(share * cost.rows >= rows for cost in self.costs.get(kind, ()))
-
-    def faded(self, kind: str, share: float) -> History:
-        """With so much less trust in what is known of a kind of change."""
-        costs = tuple(replace(cost, seconds=cost.seconds * share) for cost in self.costs[kind])
-        return replace(self, costs={**self.costs, kind: costs})
-
-    def avoids_modules(self) -> bool:
-        """Whether epochs without modules cost less; while nobody knows, whether those with them have cost a run."""
-        plain, modular = self.ways.get(RANKED), self.ways.get(MODULAR)
-        if modular is None:
-            return False
-        return self.since > self.full_seconds if plain is None else modular > plain
 
 
 class OnePass(Protocol):
@@ -304,28 +217,40 @@ def _followed(stratum: Stratum, sizes: StratumSizes, history: History, made: Dec
         why = f"{way}: one module does all the recursion"
         return Decision(made.place, by, made.modules, None, why, True, history=history)
 
-    def again(why: str, history: History = history) -> Decision:
-        modules = modules_after(history, made.modules)
+    def again(why: str, known: History | None = None) -> Decision:
+        known = known or history
+        modules = modules_after(known, made.modules)
         note = f"{', '.join(stratum.relations)} recomputed: {why}"
-        return Decision(made.place, RECOMPUTE, modules, None, why, True, 0.0, note, history)
+        return Decision(made.place, RECOMPUTE, modules, None, why, True, 0.0, note, known)
 
     change = sizes.change()
+    if 0 < change.rows <= max(limits.bulk_share * change.read, limits.unprepared_rows):
+        history = history.noted(change.kind, change.rows)
     rows = f"{change.rows:,} rows ({change.kind})"
     if history.forgotten and change.kind != "insert" and not closes_alone(stratum, made.modules):
         return again("nothing is remembered of it")
     if way == MODULAR and history.avoids_modules():
         return again(f"updates with modules have taken {history.since:.2f} s, as much as a run from scratch")
-    most = limits.grown_rows_share if change.kind == "insert" else limits.change_share
+    if history.excess > max(history.full_seconds, limits.time_moment):
+        return again(f"updates by {way} have taken {history.excess:.2f} s more than by {history.other}")
+    kind = change.kind
+    alike = history.knows(kind, change.rows, limits.similar_share)
+    most = limits.recursive_share if stratum.recursive and not alike else limits.change_share
+    most = limits.grown_rows_share if kind == "insert" else most
     if change.rows > most * change.read and change.rows > limits.change_rows:
         return again(f"the change has {change.rows:,} rows and the stratum reads {change.read:,}")
-    kind = change.kind
     expected, known = history.expected(kind, change.rows, limits.similar_share)
     if not known and kind == "mixed" and history.costs.get("delete"):
         kind = "delete"  # what goes costs more than what comes
         expected, known = history.expected(kind, change.rows, limits.similar_share)
+    if kind == "insert" and expected is not None and not alike:
+        expected = min(expected, history.full_seconds)  # it finds what is new once, as a run does
     if history.unprepared and kind != "insert" and change.rows > limits.unprepared_rows:
-        dear = history.preparing > max(limits.prepared_share * history.full_seconds, limits.time_moment)
-        if dear and (expected is None or expected > limits.time_share * history.full_seconds):
+        if expected is None:
+            dear = history.preparing > limits.prepared_share * history.full_seconds
+        else:
+            dear = history.preparing + expected > limits.avoided_share * history.full_seconds
+        if dear and history.preparing > limits.time_moment:
             return again(
                 f"maps for {rows} would take {history.preparing:.2f} s first, and a run from scratch takes "
                 f"{history.full_seconds:.2f} s",

@@ -22,8 +22,9 @@ from sempre.data import dataclass
 from sempre.maintain.memory import Checks, MemorySink, MemorySource, Meta
 from sempre.maintain.modular import Certain, PartitionedMemory, exchange_of, taking_part
 from sempre.maintain.recompute import materialize_with
+from sempre.maintain.seminaive import Fixpoint
 from sempre.maintain.states import LowerStrata, read_alike
-from sempre.maintain.strategy import Outcome, Work
+from sempre.maintain.strategy import Outcome, Phase, Work
 from sempre.maintain.update import StratumUpdate, heads
 from sempre.plan.backend import Counted, Rows, Tally, Version, Walk
 
@@ -76,6 +77,8 @@ class DRedC:
         update = StratumUpdate(work, exchange.generic, exchange=exchange)
         if isinstance(memory, PartitionedMemory):
             exchange.resume(memory.kept, update.old)
+        if counters is not None:  # else they are made, which is for the epochs to come too
+            work.on_phase(Phase.COMPARING)
         nonrecursive, recursive, removed = update.lost()
         gained = update.gained()
         loses = update.is_any(nonrecursive, recursive, removed) or exchange.loses()
@@ -85,10 +88,12 @@ class DRedC:
             return replace(update.outcome(exchange.memory(None)), modules=exchange.modules)
         if counters is None:
             counters = counted_before(update)
+            work.on_phase(Phase.COMPARING)
         if unknown:
             exchange.restore(update.old, (counters.nonrec, counters.rec))
         update.rec = dict(counters.rec)
         nonrec = changed_nonrec(update, counters.nonrec, nonrecursive, gained)
+        work.on_phase(Phase.DELETING)
         _overdelete(update, nonrec, (nonrecursive, recursive), removed)
         update.insert(gained, _rederived(update))
         after = Counters(nonrec, update.rec)
@@ -115,6 +120,14 @@ def counted_before(update: StratumUpdate) -> Counters:
         count_nonrecursive(update.work, update.stratum, update.below, old=True),
         count_recursive(update.work, update.stratum, update.old, update.below, old=True),
     )
+
+
+def counters_of(work: Work, stratum: Stratum, fixpoint: Fixpoint, versions: Mapping[str, Version]) -> Counters | None:
+    """The counters that a run from scratch has found on its way, if it did."""
+    if fixpoint.counted is None:
+        return None
+    rec = {name: work.backend.numbered(name, fixpoint.counted[name], versions[name]) for name in stratum.relations}
+    return Counters(count_nonrecursive(work, stratum, LowerStrata(work, stratum), old=False), rec)
 
 
 def _rederived(update: StratumUpdate) -> dict[str, Rows]:

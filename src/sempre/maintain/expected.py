@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from sempre.data import dataclass
-from sempre.maintain.decide import ChangeSize, Cost, History
+from sempre.maintain.costs import Cost, History
+from sempre.maintain.decide import ChangeSize
 from sempre.plan.backend import CLUSTER
 
 # How a change is remembered whose size nobody asked for: on the cluster that would take jobs.

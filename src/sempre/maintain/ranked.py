@@ -303,12 +303,15 @@ def _delete(update: StratumUpdate, ranks: Mapping[str, Tally], tight: Tallies, s
     plans = [
         (rule.relation, pivot_relation(rule, pivot), update.plan(rule, pivot)) for rule, pivot in _tight_jobs(stratum)
     ]
-    while suspects := nonempty(backend, suspects):
+    while suspects:
+        # What comes next is asked for before it is known whether there is anything: a backend may then be asked for
+        # several sizes at once.
+        weak = {name: _not_positive(backend, tight[name], rows) for name, rows in suspects.items()}
+        suspects = nonempty(backend, suspects)
+        if not suspects:
+            return
         update.note_round(suspects)
-        dying = {
-            name: _underived(update, name, _not_positive(backend, tight[name], rows), now)
-            for name, rows in suspects.items()
-        }
+        dying = {name: _underived(update, name, rows, now) for name, rows in nonempty(backend, weak).items()}
         dying = nonempty(backend, dying)
         if not dying:
             return

@@ -40,12 +40,17 @@ def materialize(work: Work, stratum: Stratum) -> Outcome:
 
 
 def materialize_with(
-    work: Work, stratum: Stratum, walking: bool = True, modules: Sequence[Module] = (), counting: bool = False
+    work: Work,
+    stratum: Stratum,
+    walking: bool = True,
+    modules: Sequence[Module] = (),
+    counting: bool = False,
+    counters: bool = False,
 ) -> tuple[Outcome, Fixpoint]:
     """The same, with the rounds it took; without `walking`, all of them are rounds.
 
     Those of the `modules` that are worth it do their part, and are remembered. With `counting`, the instances that
-    derive a fact in its first round are counted.
+    derive a fact in its first round are counted; with `counters` too, all instances of recursive rules.
     """
     state, backend = {**work.new}, work.backend
 
@@ -60,7 +65,7 @@ def materialize_with(
         start = derived(without(stratum, owned_by(chosen)))
     # Indexes that the plans asked for are kept for the strata to come.
     work.new.update({name: version for name, version in state.items() if name not in stratum.relations})
-    return _closed(work, stratum, start, walking, chosen, why, counting)
+    return _closed(work, stratum, start, walking, chosen, why, counting, counters)
 
 
 def closed_relations(
@@ -90,13 +95,23 @@ def _closed(
     modules: tuple[Module, ...],
     why: str,
     counting: bool,
+    counters: bool = False,
 ) -> tuple[Outcome, Fixpoint]:
     backend, relations = work.backend, stratum.relations
     state = {**work.new, **{name: backend.empty(name) for name in relations}}
     exchange = exchange_of(work, stratum, modules)
     exchange.start()
     fixpoint = Fixpoint(
-        backend, work.plans, work.program, exchange.generic, work.on_round, walking, exchange, counting, narrowing=True
+        backend,
+        work.plans,
+        work.program,
+        exchange.generic,
+        work.on_round,
+        walking,
+        exchange,
+        counting,
+        narrowing=True,
+        counters=counters and not modules,
     )
     fixpoint.run(state, start)
     work.new.update({name: version for name, version in state.items() if name not in relations})

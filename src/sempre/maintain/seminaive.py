@@ -8,7 +8,7 @@ Reference: [Hu22] Alg. 1, [Zhao] Alg. 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sempre.analysis.model import CheckedProgram, Match, NormalRule, Relation, Stratum
 from sempre.data import dataclass
@@ -65,6 +65,7 @@ class Fixpoint:
         exchange: Exchange | None = None,
         counting: bool = False,
         narrowing: bool = False,
+        counters: bool = False,
     ) -> None:
         self._backend = backend
         self._limits = backend.limits
@@ -89,6 +90,12 @@ class Fixpoint:
         self.touched: dict[str, list[tuple[int, Rows]]] = {name: [] for name in stratum.relations}
         # With `counting`, the instances that derive each fact in the round in which it is new.
         self.supports: dict[str, list[Counted]] | None = {name: [] for name in stratum.relations} if counting else None
+        # With `counters` too, all instances, each of them in the round in which it is found. None after a walk, and
+        # where there are many more than facts: then counters take long to make, and to keep.
+        self.counted: dict[str, list[Counted]] | None = None
+        if counting and counters:
+            self.counted = {name: [] for name in stratum.relations}
+        self._instances, self._found = backend.instances, 0
 
     def run(self, state: dict[str, Version], delta: dict[str, Rows]) -> None:
         """Close `state` under the recursive rules. `delta` has facts that are not in it yet; they are added."""
@@ -129,6 +136,7 @@ class Fixpoint:
         if walked is None:
             return None
         self.walked = True
+        self.counted = None
         self.rounds += 1
         for name in old:
             came = [walked.followed[name], *([delta[name]] if name in delta else [])]
@@ -173,13 +181,28 @@ class Fixpoint:
         for head, ready in self._ready.items():
             plans = [executable for reads, executable in ready if reads in present]
             if plans and self.supports is not None:
-                counted = backend.supports(head, plans, views, new[head])
+                counted = self._supports(head, plans, new[head])
                 self.supports[head].append(counted)
                 following[head] = counted.rows()
             elif plans:
                 following[head] = backend.derive(head, plans, views, new[head])
         backend.settle(following.values())
         return {head: rows for head, rows in following.items() if len(rows)}
+
+    def _supports(self, head: str, plans: Sequence[Executable], known: Version) -> Counted:
+        """The new facts of a round, with the instances that derive each."""
+        backend = self._backend
+        if self.counted is None:
+            return backend.supports(head, plans, self._views, known)
+        found = backend.supports(head, plans, self._views, backend.empty(head))
+        self.counted[head].append(found)
+        fresh = backend.excluded(found, known)
+        self._found += len(fresh)
+        if backend.instances - self._instances > self._limits.counted_share * max(
+            self._found, self._limits.affected_rows
+        ):
+            self.counted = None
+        return fresh
 
     def _step_narrowed(self, delta: Mapping[str, Rows]) -> list[str]:
         """The same round of the narrowed relations: those that have new rows."""

@@ -14,7 +14,7 @@ from sempre.maintain.modular import Exchange
 from sempre.maintain.planning import change_pivots, pivot_relation, pivots
 from sempre.maintain.states import LowerStrata, ViewDict, read_alike, read_step
 from sempre.maintain.strategy import Change, Outcome, Phase, Work
-from sempre.plan.backend import Counted, Executable, Rows, Tally, Version, View, Walk
+from sempre.plan.backend import Counted, Executable, Grown, Rows, Tally, Version, View, Walk
 from sempre.plan.ops import HEAD, Pivot, Read
 
 Job = tuple[NormalRule, Pivot]
@@ -187,8 +187,12 @@ class StratumUpdate:
         self.exchange.hear_new()
         while front := self.exchange.add(front, self.left):
             self.note_round(front)
-            walked = self.walk(front, below, None)
-            front = self._insert_round(front, below) if walked is None else self._insert_walked(front, walked)
+            if (walked := self.walk(front, below, None)) is not None:
+                front = self._insert_walked(front, walked)
+            elif (grown := self._grow(front, below)) is not None:
+                front = self._insert_grown(front, grown)
+            else:
+                front = self._insert_round(front, below)
 
     def _insert_walked(self, front: Mapping[str, Rows], walked: Walk) -> dict[str, Rows]:
         self.note_round(walked.followed)
@@ -198,6 +202,30 @@ class StratumUpdate:
             if self.rec is not None:
                 self.rec[name] = self.rec[name].adding(walked.counts[name])
         return dict(walked.pending)
+
+    def _grow(self, front: Mapping[str, Rows], below: ViewDict) -> Grown | None:
+        """What follows from a small front, with its rounds; nobody may count instances of facts that are there."""
+        limits = self.backend.limits
+        if self.exchange or self.rec is not None or not self._ready or self.rounds <= limits.grow_after:
+            return None
+        if sum(map(len, front.values())) > limits.grow_front:
+            return None
+        plans = [executable for _, _, executable in self._ready]
+        return self.backend.grow(front, plans, below, {name: self.left(name) for name in self.stratum.relations})
+
+    def _insert_grown(self, front: Mapping[str, Rows], grown: Grown) -> dict[str, Rows]:
+        for number, rows in enumerate((front, *grown.rounds)):
+            if number:
+                self.note_round(rows)
+            for name in rows:
+                self.fronts[name].append((self.rounds, rows[name]))
+        for name in self.stratum.relations:
+            came = [rows[name] for rows in (front, *grown.rounds) if name in rows]
+            if came:
+                self.added[name] = self.added[name].adding(self.backend.union(came))
+            if self.supports is not None:
+                self.supports[name].append(grown.numbers[name])
+        return dict(grown.pending)
 
     def _insert_round(self, front: Mapping[str, Rows], below: ViewDict) -> dict[str, Rows]:
         views = dict(below)

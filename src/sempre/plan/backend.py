@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from sempre.analysis.model import Relation
 from sempre.limits import Limits
+from sempre.plan.estimates import Statistics
 from sempre.plan.ops import Automaton, Neighbors, Order, Plan, Read
-from sempre.plan.planner import Statistics
 
 # Where rows can be: in this process, in workers' processes, or in files that Spark reads.
 DRIVER, WORKERS, CLUSTER = "driver", "workers", "cluster"
@@ -80,6 +80,18 @@ class Shape(Protocol):
         ...
 
 
+class FrameShape(Shape, Protocol):
+    """What rows look like as a DataFrame of Spark's."""
+
+    def framed(self, table: Any) -> Any:
+        """A DataFrame of an Arrow table."""
+        ...
+
+    def restored(self, frame: Any, rows: object) -> Any:
+        """A DataFrame that the cluster made of its rows, as users see it; the rows stay while it may be read."""
+        ...
+
+
 class Rows(Protocol):
     """Distinct rows of one relation. Immutable."""
 
@@ -106,6 +118,10 @@ class Rows(Protocol):
 
     def to_stream(self, shape: Shape) -> Any:
         """To be read once: `CodedRows`, an Arrow table, or record batches where not all rows are in this process."""
+        ...
+
+    def to_frame(self, shape: FrameShape) -> Any:
+        """A Spark DataFrame of the rows; on the cluster, of the files that they are in."""
         ...
 
 
@@ -225,6 +241,25 @@ class WalkOf(Protocol[RowsT_co, CountedT_co]):
     @property
     def counts(self) -> Mapping[str, CountedT_co]:
         """The instances that were found, by what they derive, whether that joined or not."""
+        ...
+
+
+class GrownOf(Protocol[RowsT_co, CountedT_co]):
+    """What `Algebra.grow` found; the front that it started from is not in it."""
+
+    @property
+    def rounds(self) -> Sequence[Mapping[str, RowsT_co]]:
+        """The new facts of each round after the front's, whose consequences are here too."""
+        ...
+
+    @property
+    def pending(self) -> Mapping[str, RowsT_co]:
+        """The facts of the round after the last, whose consequences are still to be found: the next front."""
+        ...
+
+    @property
+    def numbers(self) -> Mapping[str, CountedT_co]:
+        """How many instances over facts of earlier rounds derive each new fact, pending ones included."""
         ...
 
 
@@ -580,6 +615,20 @@ class Algebra(Protocol[RowsT, VersionT, ViewT, CountedT, TallyT, ExecutableT]):
         """
         ...
 
+    def grow(
+        self,
+        front: Mapping[str, RowsT],
+        plans: Sequence[ExecutableT],
+        views: Mapping[tuple[str, Read], ViewT | TallyT],
+        present: Mapping[str, ViewT],
+    ) -> GrownOf[RowsT, CountedT] | None:
+        """Add a small front and what follows from it, through as many rounds as it takes, or None if that cannot be.
+
+        The plans have their pivots in the stratum, all of them, and `present` is every relation of the stratum without
+        the front. Nothing is changed: it is the caller who adds the front and what was found.
+        """
+        ...
+
     def rerank(
         self,
         front: Mapping[str, RowsT],
@@ -762,6 +811,7 @@ Counted: TypeAlias = CountedOf[Rows]
 Tally: TypeAlias = TallyOf[Counted]
 Walk: TypeAlias = WalkOf[Rows, Counted]
 Reranked: TypeAlias = RerankedOf[Rows, Counted]
+Grown: TypeAlias = GrownOf[Rows, Counted]
 Ordering: TypeAlias = OrderingOf[Rows]
 Paths: TypeAlias = PathsOf[Rows]
 ColumnValues: TypeAlias = ColumnValuesOf[Rows, Version]

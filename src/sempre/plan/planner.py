@@ -10,16 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeAlias
 
 from sempre.analysis.model import (
     Call,
     Compare,
     Const,
-    Expr,
     Fold,
     Kind,
-    Literal,
     Match,
     NormalRule,
     Not,
@@ -27,8 +24,20 @@ from sempre.analysis.model import (
     Var,
 )
 from sempre.data import dataclass
-from sempre.kernel.functors import can_fail
-from sempre.limits import Limits
+from sempre.plan.conjuncts import (
+    NOTHING,
+    Goal,
+    assignment_of,
+    binding,
+    can_be_looked_up,
+    is_cheap,
+    is_known,
+    is_ready,
+    match_of,
+    reading,
+    variables,
+)
+from sempre.plan.estimates import Statistics, fanout_of, is_uncertain, may_expand, preferred
 from sempre.plan.indexes import Orders
 from sempre.plan.ops import (
     HEAD,
@@ -52,49 +61,10 @@ from sempre.plan.ops import (
     nested_matches,
 )  # fmt: skip
 
-NOTHING: frozenset[str] = frozenset()
 # The rank of what an instance derives, and of the fact that a plan starts from.
 RANK, SEED_RANK = Var("#rank"), Var("#seed_rank")
 # So many times, a plan may go on in two ways that share nothing.
 BRANCHINGS = 2
-
-
-# What the planner orders: literals of a rule, and what a kind of plan adds to them.
-Goal: TypeAlias = Literal | RankOf | LowerRank
-
-
-class Statistics(Protocol):
-    """What the planner wants to know of the data, and the thresholds it goes by."""
-
-    @property
-    def limits(self) -> Limits: ...
-
-    def size(self, relation: str) -> int: ...
-
-    def distinct(self, relation: str, column: int) -> int:
-        """About how many different values a column has; at least 1."""
-        ...
-
-    def crowd(self, relation: str, column: int) -> float:
-        """About how many rows have the value of the column that a row of the relation has: hubs weigh most."""
-        ...
-
-    def matching(self, relation: str, columns: tuple[int, ...]) -> Matching | None:
-        """What a lookup by these columns together finds; None where no more is known than each column alone."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Matching:
-    """About how many rows have the same values of some columns: for a value on average, and for a row on average."""
-
-    mean: float
-    crowd: float
-
-    @property
-    def fanout(self) -> float:
-        """Between the two: who looks values up may ask for all alike, or for common ones more often."""
-        return float((self.mean * self.crowd) ** 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +159,7 @@ def stated_order(rule: NormalRule, pivot: Pivot | None, recursive: frozenset[str
     A version is a recursive atom that new facts are read for, by its place among these; without any there is version 0.
     """
     atoms = matches(rule.body)
-    own = [index for index in atoms if _match(rule.body[index]).relation in recursive]
+    own = [index for index in atoms if match_of(rule.body[index]).relation in recursive]
     if not rule.plan or (pivot is None) == bool(own):
         return ()
     if pivot is not None and (pivot.literal not in own or pivot != Pivot(pivot.literal)):
@@ -271,7 +241,7 @@ def _first_variables(rule: NormalRule, head: Match, statistics: Statistics) -> f
         shared = binding(rule.body[index]) & columns.keys()
         if shared:
             values = max(statistics.distinct(head.relation, columns[name]) for name in shared)
-            found.append((values * _fanout(rule.body[index], shared, statistics), -len(shared), sorted(shared)))
+            found.append((values * fanout_of(rule.body[index], shared, statistics), -len(shared), sorted(shared)))
     return frozenset(min(found)[2]) if found else NOTHING
 
 
@@ -360,41 +330,11 @@ def _meeting(
 
     Taking, row by row, the one that finds fewest is what keeps a join with a cycle within the worst case of its result.
     """
-    if not _expands(body[pick], known, statistics):
+    if not may_expand(body[pick], known, statistics):
         return (pick,)
     fresh = binding(body[pick]) - known
-    others = [index for index in todo if index != pick and _can_be_looked_up(body[index], known)]
+    others = [index for index in todo if index != pick and can_be_looked_up(body[index], known)]
     return (pick, *(index for index in others if binding(body[index]) - known == fresh))
-
-
-def _expands(literal: Goal, known: frozenset[str], statistics: Statistics) -> bool:
-    """Whether looking an atom up may find many rows."""
-    if not isinstance(literal, Match) or not binding(literal) - known:
-        return False
-    bound = [column for column, arg in enumerate(literal.args) if _is_known(arg, known)]
-    return (
-        bool(bound)
-        and min(statistics.crowd(literal.relation, column) for column in bound) >= statistics.limits.crowd_rows
-    )
-
-
-def _is_uncertain(picked: Match, other: Match, known: frozenset[str], statistics: Statistics) -> bool:
-    """Whether the first may well find some rows, and more than the other."""
-    found = _matching(picked, known, statistics)
-    rival = _matching(other, known, statistics)
-    if found is None or rival is None:
-        return False
-    limits = statistics.limits
-    return found.crowd >= limits.expanding_rows and rival.mean < found.crowd * limits.uncertain_share
-
-
-def _matching(match: Match, known: frozenset[str], statistics: Statistics) -> Matching | None:
-    bound = tuple(column for column, arg in enumerate(match.args) if _is_known(arg, known))
-    return statistics.matching(match.relation, bound) if bound else None
-
-
-def _can_be_looked_up(literal: Goal, known: frozenset[str]) -> bool:
-    return isinstance(literal, Match) and any(_is_known(arg, known) for arg in literal.args)
 
 
 def _rival(
@@ -409,188 +349,49 @@ def _rival(
 ) -> int | None:
     """Another atom that could be looked up instead of the one picked, if that may find many rows."""
     picked = body[pick]
-    if not isinstance(picked, Match) or not _fanout(picked, known, statistics):
+    if not isinstance(picked, Match) or not fanout_of(picked, known, statistics):
         return None
     if statistics.size(picked.relation) < statistics.limits.choice_rows:
         return None
-    expands = _expands(picked, known, statistics)
+    expands = may_expand(picked, known, statistics)
 
     def is_rival(index: int) -> bool:
-        if index == pick or not _can_be_looked_up(body[index], known):
+        if index == pick or not can_be_looked_up(body[index], known):
             return False
-        match = _match(body[index])
+        match = match_of(body[index])
         shares = bool(binding(match) & binding(picked) - known)
         grows = picked.relation in growing or match.relation in growing
-        if shares and (expands or (grows and _is_uncertain(picked, match, known, statistics))):
+        if shares and (expands or (grows and is_uncertain(picked, match, known, statistics))):
             return True
         # It is not worth making an index for one that has no say in what the one picked binds.
-        bound = frozenset(column for column, arg in enumerate(match.args) if _is_known(arg, known))
+        bound = frozenset(column for column, arg in enumerate(match.args) if is_known(arg, known))
         return adaptive and orders.serves(match.relation, bound)
 
-    return _preferred(body, list(filter(is_rival, todo)), known, statistics)
+    return preferred(body, list(filter(is_rival, todo)), known, statistics)
 
 
 def _next(
     body: Sequence[Goal], todo: list[int], known: frozenset[str], statistics: Statistics, given: tuple[int, ...] = ()
 ) -> int:
     """The literal to take next; of the atoms, the first that is left of those `given`."""
-    ready = [index for index in todo if not isinstance(body[index], Match) and _ready(body[index], known)]
+    ready = [index for index in todo if not isinstance(body[index], Match) and is_ready(body[index], known)]
     for index in ready:
-        if _is_cheap(body[index]):
+        if is_cheap(body[index]):
             return index
     atoms = [index for index in todo if isinstance(body[index], Match)]
     if given and atoms:
         return min(atoms, key=given.index)
-    best = _preferred(body, atoms, known, statistics)
+    best = preferred(body, atoms, known, statistics)
     late = [index for index in ready if not isinstance(body[index], Fold)] or ready
     if best is None:
         assert late, "a literal is never bound: the analysis let it pass"
         return late[0]
     # Rather compute a value that an atom can be looked up by than build a cross product.
-    crosses = not any(_is_known(arg, known) for arg in _match(body[best]).args)
+    crosses = not any(is_known(arg, known) for arg in match_of(body[best]).args)
     helps = [index for index in late if binding(body[index]) - known]
-    if crosses and helps and _match(body[best]).args:
+    if crosses and helps and match_of(body[best]).args:
         return helps[0]
     return best
-
-
-def _match(literal: Goal) -> Match:
-    assert isinstance(literal, Match)
-    return literal
-
-
-def _ready(literal: Goal, known: frozenset[str]) -> bool:
-    if isinstance(literal, Compare):
-        return (not _free(literal.left, known) and not _free(literal.right, known)) or _assignment(
-            literal, known
-        ) is not None
-    if isinstance(literal, Unpack):
-        return literal.record.name in known
-    if isinstance(literal, Not | Fold):
-        return all(var.name in known for var in literal.shared)
-    if isinstance(literal, RankOf):
-        return binding(literal.atom) <= known
-    if isinstance(literal, LowerRank):
-        return reading(literal) <= known
-    return True
-
-
-def _is_cheap(literal: Goal) -> bool:
-    """Filters that cannot fail: they are taken as soon as possible.
-
-    A rank is looked up among all facts, which takes longer than most lookups that leave less to ask about: it is last.
-    """
-    if isinstance(literal, Compare):
-        return not _may_fail(literal.left) and not _may_fail(literal.right)
-    return isinstance(literal, Unpack | Not | RankOf) and not any(
-        _may_fail(side)
-        for inner in _nested(literal)
-        if isinstance(inner, Compare)
-        for side in (inner.left, inner.right)
-    )
-
-
-def _nested(literal: Goal) -> tuple[Literal, ...]:
-    return literal.body if isinstance(literal, Not | Fold) else ()
-
-
-def _may_fail(expr: Expr) -> bool:
-    return isinstance(expr, Call) and (can_fail(expr.op) or any(_may_fail(arg) for arg in expr.args))
-
-
-def _fanout(literal: Goal, known: frozenset[str], statistics: Statistics) -> float:
-    """About how many rows of the atom join with one row so far."""
-    match = _match(literal)
-    size = float(statistics.size(match.relation))
-    bound = tuple(column for column, arg in enumerate(match.args) if _is_known(arg, known))
-    if len(bound) == len(match.args):
-        return 0.0
-    if not bound:  # after everything bound
-        return 1e6 + size
-    together = statistics.matching(match.relation, bound)
-    if together is not None:
-        return together.fanout
-    fanout = size
-    for column in bound:
-        fanout /= statistics.distinct(match.relation, column)
-    # Never below what independent columns can promise.
-    return max(fanout, 1e-3)
-
-
-def _preferred(body: Sequence[Goal], atoms: list[int], known: frozenset[str], statistics: Statistics) -> int | None:
-    """The atom that joins with fewest rows, of several the first by name; None if there are no atoms.
-
-    Its place in the text says nothing: the order there does not matter.
-    """
-    if len(atoms) < 2:
-        return atoms[0] if atoms else None
-    fanouts = [_fanout(body[index], known, statistics) for index in atoms]
-    least = min(fanouts)
-    alike = [index for index, fanout in zip(atoms, fanouts, strict=True) if fanout == least]
-    return alike[0] if len(alike) == 1 else min(alike, key=lambda index: _shown(_match(body[index])))
-
-
-def _shown(match: Match) -> tuple[str, str]:
-    """An atom as text, without the names that were made up for it."""
-    shown = " ".join("_" if isinstance(arg, Var) and arg.name.startswith("#") else str(arg) for arg in match.args)
-    return match.relation, shown
-
-
-def _is_known(arg: Expr, known: frozenset[str]) -> bool:
-    return isinstance(arg, Const) or (isinstance(arg, Var) and arg.name in known)
-
-
-def variables(expr: Expr) -> frozenset[str]:
-    """The variables of an expression."""
-    if isinstance(expr, Var):
-        return frozenset((expr.name,))
-    if isinstance(expr, Call):
-        return NOTHING.union(*(variables(arg) for arg in expr.args))
-    return NOTHING
-
-
-def _free(expr: Expr, known: frozenset[str]) -> frozenset[str]:
-    return variables(expr) - known
-
-
-def _assignment(literal: Compare, known: frozenset[str]) -> tuple[Var, Expr] | None:
-    """The variable that `=` binds and the expression it takes its value from, if it binds one."""
-    if literal.op != "=":
-        return None
-    for var, expr in ((literal.left, literal.right), (literal.right, literal.left)):
-        if isinstance(var, Var) and var.name not in known and not _free(expr, known):
-            return var, expr
-    return None
-
-
-def binding(literal: Goal) -> frozenset[str]:
-    """Every variable that is bound once this literal was taken."""
-    if isinstance(literal, Match):
-        return frozenset([arg.name for arg in literal.args if isinstance(arg, Var)])
-    if isinstance(literal, Compare):
-        return variables(literal.left) | variables(literal.right)
-    if isinstance(literal, Unpack):
-        return NOTHING.union(*(variables(field) for field in literal.fields))
-    if isinstance(literal, Fold):
-        return frozenset((literal.result.name,))
-    if isinstance(literal, RankOf):
-        return frozenset((literal.var.name,))
-    return NOTHING
-
-
-def reading(literal: Goal) -> frozenset[str]:
-    """Every variable of the enclosing body that this literal looks at."""
-    if isinstance(literal, Not):
-        return frozenset(var.name for var in literal.shared)
-    if isinstance(literal, Fold):
-        return frozenset(var.name for var in literal.shared) | {literal.result.name}
-    if isinstance(literal, Unpack):
-        return binding(literal) | {literal.record.name}
-    if isinstance(literal, RankOf):
-        return binding(literal.atom) | {literal.var.name}
-    if isinstance(literal, LowerRank):
-        return binding(literal.atom) | {literal.than.name}
-    return binding(literal)
 
 
 # ---------------------------------------------------------------------------------------------- making steps
@@ -640,7 +441,7 @@ def _step(literal: Goal, context: _PlanContext) -> Step:
     if isinstance(literal, Match):
         return _probe(literal, context)
     if isinstance(literal, Compare):
-        assignment = _assignment(literal, context.known)
+        assignment = assignment_of(literal, context.known)
         if assignment is not None:
             return Assign(*assignment, context.live)
         return Filter(literal, context.live)
@@ -687,7 +488,7 @@ def _probe(match: Match, context: _PlanContext) -> Probe:
     same: list[tuple[int, int]] = []
     bound: set[int] = set()
     for column, arg in enumerate(match.args):
-        if _is_known(arg, context.known):
+        if is_known(arg, context.known):
             bound.add(column)
         elif isinstance(arg, Var):
             if arg.name in first:

@@ -72,9 +72,9 @@ class Border:
         """The rows that an epoch added or removed, with the columns `_epoch` and `_change`."""
         return to_frame(self._session(), changes_table(relation, epoch, changes), relation, self._checked.types)
 
-    def cluster_changes(self, relation: Relation, epoch: int, frames: Mapping[str, DataFrame]) -> DataFrame:
+    def cluster_changes(self, epoch: int, frames: Mapping[str, DataFrame]) -> DataFrame:
         """The same from frames of the cluster's."""
-        return self.restored(relation, changes_frame(epoch, frames))
+        return changes_frame(epoch, frames)
 
     def restored(self, relation: Relation, df: DataFrame) -> DataFrame:
         """A DataFrame of the cluster's as one for users: dates and timestamps where the declared type says so."""

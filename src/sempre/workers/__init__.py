@@ -7,10 +7,14 @@
     placing   which worker has which row
     shards    the part of a version, a view, ... that one worker has
     flow      a plan as stages between which bindings travel
+    stages    what a plan is cut into
+    nested    negations and aggregates whose bodies are looked up at several places
     findings  what plans find, on its way home
     paths     modules on workers: each searches from its own values
     walks     long chains: one worker gets all it needs, and follows them alone
-    worker    what one worker does for each command
+    together  several things at a time, whose rows go in one exchange
+    set_commands, shard_commands, plan_commands   what one worker does for each command
+    worker    how it hears commands and answers
     crew      the driver's end: commands to all workers, and what they answer
     handles           what the workers have, as the driver holds it
     workers_backend   the algebra, on handles

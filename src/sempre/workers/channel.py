@@ -81,11 +81,6 @@ class Channel:
             self._line_up(frame)
             self._send()
 
-    def hold(self, frame: Frame) -> None:
-        """Have a frame sent together with what comes after it: at the next `put` or `wait`, or within a second."""
-        with self._sending:
-            self._line_up(frame)
-
     def _line_up(self, frame: Frame) -> None:
         self._frames_sent += 1
         self._enqueue(encode(frame, self._frames_sent))

@@ -20,7 +20,9 @@ from sempre.workers.framing import Column, Frame, FrameError
 from sempre.workers.shared_values import reply
 
 # So many commands are sent together, unless the driver waits for something before.
-TOGETHER = 16
+TOGETHER = 32
+# What plans find: commands of which several go side by side, if none needs what another makes.
+FINDING = frozenset(("derive", "supports", "count"))
 
 
 class WorkersLost(BackendError):
@@ -44,7 +46,7 @@ class Crew:
         self._answers: dict[int, list[tuple[Any, list[Column]] | None]] = {}
         self._failed: list[dict[str, Any]] = []
         self._anew = 0
-        self._held_back = 0  # commands that were not sent yet
+        self._held_back: list[dict[str, Any]] = []  # commands that were not sent yet
         self._lost = ""
         self.copied: frozenset[str] = frozenset()
         self.everywhere_rows = 0
@@ -106,22 +108,37 @@ class Crew:
                 header["free"] = free
                 for number in free:
                     self._sizes.pop(number, None)
-            try:
-                self._held_back = 0 if columns is not None else (self._held_back + 1) % TOGETHER
-                for index, channel in enumerate(self._channels):
-                    if self._held_back:
-                        channel.hold(Frame(header))
-                    elif columns is None:
-                        channel.put(Frame(header))
-                    else:
-                        size = int(columns[index][0].size) if columns[index] else 0
-                        channel.put(Frame({**header, "args": [*args, size]}, list(columns[index]) if size else []))
-                began = time.monotonic()
-                while not self._held_back and any(channel.has_output for channel in self._channels):
-                    self._wait(began)
-            except (Lost, FrameError) as error:
-                raise self._gone(error) from None
+            self._held_back.append(header)
+            if columns is not None or len(self._held_back) >= TOGETHER:
+                self._send(columns)
             return self._command
+
+    def _send(self, columns: Sequence[Sequence[Column]] | None = None) -> None:
+        """Send what was held back; `columns` are those of the last command, for each worker its own."""
+        if not self._held_back:
+            return
+        commands, self._held_back = self._held_back, []
+        last = commands.pop() if columns is not None else {}
+        numbers = {"first": commands[0]["n"], "last": commands[-1]["n"]} if commands else {}
+        together = Frame({"op": "several", **numbers, "commands": side_by_side(commands)})
+        try:
+            for index, channel in enumerate(self._channels):
+                if commands:
+                    channel.put(together)
+                if columns is not None:
+                    size = int(columns[index][0].size) if columns[index] else 0
+                    own = {**last, "args": [*last.get("args", ()), size]}
+                    channel.put(Frame(own, list(columns[index]) if size else []))
+            began = time.monotonic()
+            while any(channel.has_output for channel in self._channels):
+                self._wait(began)
+        except (Lost, FrameError) as error:
+            raise self._gone(error) from None
+
+    def flush(self) -> None:
+        """Send what was held back, without waiting for the workers."""
+        with self._lock:
+            self._send()
 
     def ask(self, op: str, args: Sequence[Any] = (), out: Sequence[int] = ()) -> list[tuple[Any, list[Column]]]:
         """Send a command and wait for the answer of every worker."""
@@ -148,6 +165,7 @@ class Crew:
         self._failed.clear()
         self._answers.clear()
         self._anew = self.tell("anew")
+        self._send()
 
     # ---------------------------------------------------------------------------------------------- listening
 
@@ -162,6 +180,7 @@ class Crew:
     def _step(self, since: float) -> None:
         """Wait for something to happen, and take note of it; raises when a worker has failed or gone."""
         self._check()
+        self._send()
         try:
             self._wait(since)
         except (Lost, FrameError) as error:
@@ -250,3 +269,36 @@ class Crew:
                     pass
                 channel.close()
             self._stop()
+
+
+def side_by_side(commands: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same commands, of which those that find something are one where they do not need what came in between.
+
+    What is forgotten is forgotten where it was to be.
+    """
+    found: list[dict[str, Any]] = []
+    finding: dict[str, Any] | None = None
+    made: set[int] = set()  # since the last that found something
+    for command in commands:
+        out, op = command.get("out", ()), command["op"]
+        if op in FINDING and finding is not None and not made & _needs(command["args"]):
+            finding["args"][0].append([op, command["args"]])
+            finding["out"] += out
+            made |= {*out}
+            if "free" in command:
+                found.append({"op": "none", "n": command["n"], "free": command["free"]})
+            continue
+        if op in FINDING:
+            finding = {**command, "op": "find", "args": [[[op, command["args"]]]], "out": [*out]}
+            found.append(finding)
+            made = set()
+        else:
+            found.append(command)
+        made |= {*out}
+    return found
+
+
+def _needs(args: Sequence[Any]) -> set[int]:
+    """What a command that finds something needs: plans, views, and what is known."""
+    _, plans, views, *known = args
+    return {*plans, *(number for _, _, number, _ in views), *known}

@@ -22,12 +22,13 @@ from sempre.kernel.tally import Counted
 from sempre.kernel.trace import RowSet, Trace, TraceView
 from sempre.plan.ops import Plan
 from sempre.workers.framing import Column
+from sempre.workers.mesh import Parcel
+from sempre.workers.together import Waves
 
 # What is beside some rows, for the worker where each of them is at home.
 Owners = Callable[[RowSet, Sequence[NDArray[Any]]], list[list[NDArray[Any]]]]
-# Takes columns for every worker; gives what came from each.
-Exchange = Callable[[list[list[Column]]], Sequence[Sequence[Column]]]
-CountedHome = Callable[[Counted], Counted]
+# Sends counted rows home; gives those that came.
+CountedHome = Callable[[Counted], Waves[Counted]]
 
 
 class NewHeads:
@@ -52,26 +53,31 @@ class NewHeads:
         self.travels |= not at_home
         return Heads(self._backend, plan, repeats, self._at_home if at_home else self._travelling)
 
-    def finished(self, me: int, owners: Owners, exchange: Exchange) -> tuple[Counted, RowSet | None]:
+    def finished(self, me: int, workers: int, owners: Owners) -> Waves[tuple[Counted, RowSet | None]]:
         """The new facts that are at home here, of those that all workers have found; weights only if they count.
 
         Beside them, what went from here to other workers.
         """
-        sent = self._travel(me, owners, exchange) if self.travels else None
+        sent = (yield from self._travel(me, workers, owners)) if self.travels else None
         return self._together(self._at_home.finished()), sent
 
-    def _travel(self, me: int, owners: Owners, exchange: Exchange) -> RowSet:
-        found = self._together(self._travelling.finished())
-        columns = [found.keys, found.weights] if self._counts else [found.keys]
-        parts = owners(found.rows(), columns)
-        mine, parts[me] = parts[me], []
-        # What is known here includes what is known of these.
-        self._at_home.keep(Counted(found.packing, mine[0], mine[-1] if self._counts else NO_WEIGHTS))
-        leaving = [part[0] for part in parts if part]
-        for came in exchange([_sent(found.packing, part) if part and part[0].size else [] for part in parts]):
+    def _travel(self, me: int, workers: int, owners: Owners) -> Waves[RowSet]:
+        leaving: dict[int, list[Counted]] = {}
+        for part in self._travelling.finished():
+            columns = [part.keys, part.weights] if self._counts else [part.keys]
+            for worker, each in enumerate(owners(part.rows(), columns)):
+                some = Counted(part.packing, each[0], each[-1] if self._counts else NO_WEIGHTS)
+                if worker == me:
+                    self._at_home.keep(some)  # what is known here includes what is known of these
+                elif len(some):
+                    leaving.setdefault(worker, []).append(some)
+        together = {worker: self._together(parts) for worker, parts in leaving.items()}
+        sent = [part.rows() for part in together.values()]
+        parts = [_sent(together[w], self._counts) if w in together else [] for w in range(workers)]
+        (gathered,) = yield [Parcel(parts)]
+        for came in gathered.parts:
             self._arrived(came)
-        keys = leaving[0] if len(leaving) == 1 else join.ordered(np.concatenate([found.keys[:0], *leaving]))
-        return RowSet(found.packing, keys)
+        return self._backend.union(sent) if sent else self._backend.no_rows(self._relation)
 
     def _arrived(self, came: Sequence[Column]) -> None:
         """Take the facts of one worker."""
@@ -93,12 +99,13 @@ class NewHeads:
         return Counted(layout, self._backend.union([part.rows() for part in parts]).keys, NO_WEIGHTS)
 
 
-def _sent(layout: Packing, part: Sequence[NDArray[Any]]) -> list[Column]:
+def _sent(part: Counted, counts: bool) -> list[Column]:
     """Sorted keys, and weights if there are any, as columns that travel: at last, how to read them.
 
     Of narrow keys go the steps from each to the next, which are small; of wide ones, the columns.
     """
-    keys, weights = part[0], list(part[1:])
+    layout, keys = part.packing, part.keys
+    weights = [part.weights.astype(np.int64)] if counts else []
     if not layout.narrow:
         return [*layout.columns(keys), *weights, np.zeros(1, np.int64)]
     shape = [1, int(keys[0]), *(number for field in layout.fields for number in (field.lo, field.bits))]
@@ -133,9 +140,9 @@ class FoundCounts:
         if found[0].size:
             self._parts[at_home].append(Counted(layout, *found))
 
-    def at_home(self, send: CountedHome) -> Counted:
+    def at_home(self, send: CountedHome) -> Waves[Counted]:
         """The rows that are at home here, of those that all workers have found, with the sums of their numbers."""
         mine = self._parts[True]
         if self.travels:
-            mine.append(send(self._backend.total(self._relation, self._parts.pop(False))))
+            mine.append((yield from send(self._backend.total(self._relation, self._parts.pop(False)))))
         return self._backend.total(self._relation, mine)

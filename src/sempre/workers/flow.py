@@ -11,87 +11,37 @@ worker that has nothing to send takes part all the same. When no worker has anyt
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from sempre.analysis.model import Const, Fold, Var
-from sempre.backends.bindings import Bindings, Runner, Sink, compute, concatenated, encode
+from sempre.analysis.model import Const, Var
+from sempre.backends.bindings import Bindings, Sink, concatenated, encode
 from sempre.backends.lookups import Scan
-from sempre.backends.pipeline import Pipeline, distinct_bindings, once_each, step_runner
-from sempre.data import dataclass
-from sempre.kernel import join, reduce
+from sempre.backends.pipeline import Pipeline, distinct_bindings, step_runner
 from sempre.kernel.layout import Column
 from sempre.kernel.tally import Tally
 from sempre.kernel.trace import TraceView
 from sempre.kernel.values import Values
 from sempre.limits import Limits
 from sempre.plan.ops import Absent, Assign, Distinct, LowerRank, Probe, RankOf, Read, Reduce, Step, TakeApart, probes
-from sempre.plan.planner import variables
-from sempre.workers.mesh import Gathered, Mesh, Parcel
+from sempre.workers.mesh import Mesh, Parcel
+from sempre.workers.nested import Body, Nested
 from sempre.workers.placing import EVERYWHERE, owner, owners, split
 from sempre.workers.shards import ShardView
-
-ShardViews: TypeAlias = Mapping[tuple[str, Read], "ShardView | Tally"]
-# The first column of what a step looks up, and so where its rows are: None where they are at home.
-Homes: TypeAlias = Mapping[str, "int | None"]
-
-# What stops where workers exchange something: it says what it sends, and goes on with what came.
-T = TypeVar("T")
-Sending: TypeAlias = Generator[Parcel, Gathered, T]
-
-# The versions that all workers have whole.
-Copied: TypeAlias = frozenset[tuple[str, Read]]
-# Versions and columns with values whose rows are split over all workers.
-Lookup: TypeAlias = tuple[str, Read, int]
-Splits: TypeAlias = frozenset[Lookup]
-
-# Relation, version, and the column that places what is read of it.
-Placed: TypeAlias = tuple[tuple[str, Read, "int | None"], ...]
-
-_ORIGIN, _ROW = "#origin", "#row"
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where bindings go: to the worker of a variable's value or of a constant, to the first worker, or to all."""
-
-    var: str | None = None
-    worker: int = 0
-    everywhere: bool = False
-    direct: bool = False  # the value of the variable is the number of a worker
-    split: Lookup | None = None  # bindings with a value whose rows are split go to all workers
-
-
-@dataclass(slots=True)
-class Local:
-    """A step that is taken where the bindings are."""
-
-    step: Step
-    run: Runner
-    reads: Placed
-
-
-@dataclass(slots=True)
-class Stretch:
-    """Steps of the last stage, one after the other, which go on to what takes the heads."""
-
-    steps: Pipeline
-    reads: Placed
-
-
-@dataclass(slots=True)
-class Stage:
-    """Steps that need no travelling, after what brings the bindings to where they are taken."""
-
-    route: Route | None = None
-    names: tuple[str, ...] = ()  # the variables that travel
-    nested: Nested | None = None
-    is_distinct: bool = False
-    steps: list[Local] = field(default_factory=list)
+from sempre.workers.stages import (
+    Copied,
+    Homes,
+    Local,
+    Lookup,
+    Route,
+    Sending,
+    ShardViews,
+    Splits,
+    Stage,
+    Stretch,
+)
 
 
 class Flow:
@@ -187,9 +137,7 @@ class Flow:
         if isinstance(step, Distinct):
             self._gather(step.live & self._bound)
         elif isinstance(step, Absent | Reduce) and not self._is_here(step) and self._single(step) is None:
-            nested = Nested(
-                step, self._values, self._homes, self._mesh, self._limits, self._carried, self._copied, self._splits
-            )
+            nested = Nested(step, self._values, self._mesh.me, self._carried, self._of_body)
             self.stages.append(Stage(nested=nested))
         else:
             reads = self._reach(step)
@@ -197,6 +145,21 @@ class Flow:
                 Local(step, step_runner(step, self._values, self._limits.piece_rows, self._carried), reads)
             )
         self._after(step)
+
+    def _of_body(self, body: Body) -> Flow:
+        """The stages of a body within this plan."""
+        return Flow(
+            body.steps,
+            self._values,
+            self._homes,
+            self._mesh,
+            self._limits,
+            body.shared,
+            body.tags,
+            body.back,
+            self._copied,
+            self._splits,
+        )
 
     def _stretches(self, steps: Sequence[Local]) -> list[Stretch]:
         """Some steps, of which those in one stretch read each version where one column places it."""
@@ -453,128 +416,3 @@ def _some(found: Iterator[Bindings], most: int) -> tuple[Bindings, bool]:
         if size >= most:
             return concatenated(parts), True
     return concatenated(parts), False
-
-
-class Nested:
-    """A negation or an aggregate whose body is looked up at several places.
-
-    The rows stay where they are. Their shared variables travel, with the worker and the number of the row they are of;
-    what the body finds for them comes back to that worker.
-    """
-
-    def __init__(
-        self,
-        step: Absent | Reduce,
-        values: Values,
-        homes: Homes,
-        mesh: Mesh,
-        limits: Limits,
-        carried: frozenset[str],
-        copied: Copied,
-        splits: Splits,
-    ) -> None:
-        self._step = step
-        self._values = values
-        self._mesh = mesh
-        self._outer = carried
-        # A body within a body carries the tags of both.
-        depth = sum(name.startswith(_ORIGIN) for name in carried)
-        self._origin, self._row = f"{_ORIGIN}{depth}", f"{_ROW}{depth}"
-        self._shared = tuple(sorted(var.name for var in step.literal.shared))
-        tags = frozenset((self._origin, self._row))
-
-        def flow(steps: tuple[Step, ...]) -> Flow:
-            return Flow(
-                steps,
-                values,
-                homes,
-                mesh,
-                limits,
-                self._shared,
-                tags,
-                (Route(self._origin, direct=True), self._results()),
-                copied,
-                splits,
-            )
-
-        self._here = flow(step.steps)
-        self._there = flow(step.steps_there) if step.steps_there else None
-
-    def _results(self) -> frozenset[str]:
-        literal = self._step.literal
-        return variables(literal.expr) if isinstance(literal, Fold) and literal.expr is not None else frozenset()
-
-    def apply(self, rows: Bindings, views: ShardViews) -> Sending[Bindings]:
-        """The rows for which the negation holds, or with the result of the aggregate."""
-        step = self._step
-        return self._absent(rows, views, step) if isinstance(step, Absent) else self._reduce(rows, views, step)
-
-    def _start(self, rows: Bindings, weights: bool) -> Bindings:
-        columns = {name: rows.columns[name] for name in self._shared} if rows.size else {}
-        columns[self._row] = np.arange(rows.size)
-        columns[self._origin] = np.full(rows.size, self._mesh.me)
-        return Bindings(rows.size, columns, {}, np.ones(rows.size, np.int64) if weights else None)
-
-    def _unchanged(self, views: ShardViews) -> bool:
-        return all(
-            views[p.relation, Read.THERE] is views[p.relation, Read.HERE] for p in probes(self._step.steps_there)
-        )
-
-    def _found(self, flow: Flow, rows: Bindings, views: ShardViews) -> Sending[join.Mask]:
-        mask = np.zeros(rows.size, np.bool_)
-
-        def mark(found: Bindings) -> None:
-            mask[found.columns[self._row]] = True
-
-        yield from flow.run([self._start(rows, weights=False)], views, mark, counted=False)
-        return mask
-
-    def _absent(self, rows: Bindings, views: ShardViews, step: Absent) -> Sending[Bindings]:
-        live = step.live | self._outer
-        if self._there is None or self._unchanged(views):
-            if step.flips:
-                return Bindings(0, {}, {}, rows.weights)
-            found = yield from self._found(self._here, rows, views)
-            return rows.keep(~found, live)
-        found = yield from self._found(self._here, rows, views)
-        rows = rows.keep(~found, frozenset(rows.columns))
-        found_there = yield from self._found(self._there, rows, views)
-        return rows.keep(found_there if step.flips else ~found_there, live)
-
-    def _results_of(
-        self, flow: Flow, rows: Bindings, views: ShardViews, literal: Fold
-    ) -> Sending[tuple[join.Mask, Column]]:
-        groups: list[Column] = []
-        terms: list[Column] = []
-
-        def collect(found: Bindings) -> None:
-            assert found.weights is not None
-            row = found.columns[self._row]
-            term = row if literal.expr is None else compute(self._values, literal.expr, found)
-            groups.append(row.repeat(found.weights))
-            terms.append(term.repeat(found.weights))
-
-        # Rows that share all values ask once; a worker without rows takes part all the same.
-        once, places = once_each(rows, self._shared)
-        yield from flow.run([self._start(once, weights=True)], views, collect, counted=True)
-        result, column = reduce.by_group(literal.kind, literal.operand.value, groups, terms, once.size, self._values)
-        return result[places], column[places]
-
-    def _reduce(self, rows: Bindings, views: ShardViews, step: Reduce) -> Sending[Bindings]:
-        literal, live = step.literal, step.live | self._outer
-        result = literal.result.name
-        found, column = yield from self._results_of(self._here, rows, views, literal)
-        if self._there is not None and not self._unchanged(views):
-            found_there, column_there = yield from self._results_of(self._there, rows, views, literal)
-            same = found_there & (column == column_there)
-            found &= ~same if step.flips else same
-        elif step.flips:
-            return Bindings(0, {}, {}, rows.weights)
-        if step.test:
-            if rows.size:
-                found &= column == rows.columns[result]
-            return rows.keep(found, live)
-        return Bindings(rows.size, {**rows.columns, result: column}, {}, rows.weights).keep(found, live)
-
-
-__all__ = ["Flow", "Sending", "ShardViews"]

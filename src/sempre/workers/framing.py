@@ -41,6 +41,13 @@ class Frame:
 
     header: dict[str, Any]
     columns: list[Column] = field(default_factory=list)
+    _text: str = ""
+
+    def text(self) -> str:
+        """The header as JSON, written once for all links that the frame goes over."""
+        if not self._text:
+            self._text = json.dumps(self.header, separators=(",", ":"), ensure_ascii=False)
+        return self._text
 
 
 def encode(frame: Frame, number: int) -> list[bytes | memoryview]:
@@ -54,9 +61,7 @@ def encode(frame: Frame, number: int) -> list[bytes | memoryview]:
         if data.size:
             buffers.append(data.data.cast("B"))
             body += data.nbytes
-    header = json.dumps(
-        {"h": frame.header, "c": shapes, "s": number}, separators=(",", ":"), ensure_ascii=False
-    ).encode("utf-8", "surrogatepass")
+    header = f'{{"h":{frame.text()},"c":{json.dumps(shapes)},"s":{number}}}'.encode("utf-8", "surrogatepass")
     return [PREFIX.pack(MAGIC, len(header), body) + header, *buffers]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sempre.backends.walk_code import is_walkable
 from sempre.data import dataclass
-from sempre.plan.backend import WORKERS, Column, Shape
+from sempre.plan.backend import WORKERS, Column, FrameShape, Shape
 from sempre.plan.ops import Automaton, Order, Plan, decided_plan
 from sempre.workers.crew import Crew
 
@@ -63,6 +63,9 @@ class RemoteRows(Handle):
     def to_stream(self, shape: Shape) -> Any:
         return self.to_arrow(shape)
 
+    def to_frame(self, shape: FrameShape) -> Any:
+        return shape.framed(self.to_arrow(shape))
+
 
 def fetched(crew: Crew, number: int) -> tuple[int, list[Column]]:
     """All rows of something, in this process."""
@@ -80,11 +83,12 @@ class RemoteVersion(Handle):
         self,
         crew: Crew,
         relation: str,
-        size: int,
+        size: int | RemoteRows,
         indexed: frozenset[Order],
         everywhere: bool = False,
         looked: int = 0,
     ) -> None:
+        """The size may be that of rows that workers are still looking for: it is asked for when it is needed."""
         super().__init__(crew)
         self._looked = looked  # how many rows there were when common values were last looked for
         self.relation = relation
@@ -94,19 +98,27 @@ class RemoteVersion(Handle):
 
     def become(self, other: RemoteVersion) -> None:
         """The workers that had this are gone: the same rows are what others have as `other`."""
-        assert len(other) == len(self), f"{self.relation}: {len(other)} rows instead of {len(self)}"
+        was, self._size = self._size, len(other)
+        assert not isinstance(was, int) or was == self._size, f"{self.relation}: {self._size} rows instead of {was}"
         self._crew, self._indexed, self._everywhere = other._crew, other._indexed, other._everywhere
         self._looked = other._looked
         self.number = self._crew.number()  # of its own: each handle is forgotten by itself
         self._crew.tell("same", [other.number], [self.number])
 
     def __len__(self) -> int:
+        if not isinstance(self._size, int):
+            self._size = len(self._size)
         return self._size
+
+    @property
+    def is_known_empty(self) -> bool:
+        """Whether there are no rows, as far as that is known without waiting."""
+        return isinstance(self._size, int) and not self._size
 
     @property
     def is_everywhere(self) -> bool:
         """Whether all workers have all rows, or there are none."""
-        return self._everywhere or not self._size
+        return self._everywhere or not len(self)
 
     def rows(self) -> RemoteRows:
         made = RemoteRows(self._crew, self.relation, len(self))
@@ -163,6 +175,11 @@ class RemoteView(Handle):
 
     def __len__(self) -> int:
         return self._size
+
+    @property
+    def is_known_empty(self) -> bool:
+        """Whether there are no rows."""
+        return not self._size
 
     @property
     def is_everywhere(self) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sempre.analysis.model import Relation
+from sempre.kernel.trace import Trace
 from sempre.workers.framing import Column
 
 Workers = NDArray[np.signedinteger[Any]]
@@ -52,13 +53,31 @@ def placed_by(columns: Sequence[Column], column: int, common: Column, workers: i
     return at
 
 
+def frequent_values(rows: Trace, column: int, least: int) -> tuple[Column, Column]:
+    """The values of a column that at least so many rows have, and how many do, perhaps with some that have gone.
+
+    In a run that is sorted by the column, a value with many rows is found by looking at a few.
+    """
+    order = next((order for order in rows.orders if order[:1] == (column,)), None)
+    layout = None if order is None else rows.packing.reordered(order)
+    if order is None or layout is None or not layout.narrow:
+        return counted_values(rows.rows().columns()[column], least)
+    shift, runs = layout.shifts[0], [run.keys for run in rows.orders[order] if run.size]
+    step = max(1, -(-least // max(1, len(runs))))
+    seen = [keys[step - 1 :: step] >> shift for keys in runs]
+    values = np.unique(np.concatenate([np.empty(0, np.int64), *seen]))
+    counts = np.zeros(values.size, np.int64)
+    for keys in runs:
+        counts += np.searchsorted(keys, (values + 1) << shift) - np.searchsorted(keys, values << shift)
+    many = counts >= least
+    return values[many] + layout.fields[column].lo, counts[many]
+
+
 def counted_values(values: Column, least: int) -> tuple[Column, Column]:
-    """The values that at least so many rows have, and how many have them."""
-    ordered = np.sort(values)
-    starts = np.flatnonzero(np.concatenate((np.ones(1, np.bool_), ordered[1:] != ordered[:-1])))[: ordered.size]
-    sizes = np.diff(starts, append=ordered.size)
-    many = sizes >= least
-    return ordered[starts[many]], sizes[many]
+    """The same of values in any order."""
+    found, counts = np.unique(values, return_counts=True)
+    many = counts >= least
+    return found[many], counts[many]
 
 
 def owner(value: int, workers: int) -> int:

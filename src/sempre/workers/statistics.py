@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import exp
 
 from sempre.limits import Limits
-from sempre.plan.planner import Matching
+from sempre.plan.estimates import Matching
 from sempre.workers.crew import Crew
 from sempre.workers.handles import RemoteVersion
 

@@ -127,6 +127,7 @@ class WorkersBackend:
         if self._hired is not None:
             with suppress(BackendError):  # workers that are gone remember nothing
                 self._hired.tell("rest")
+                self._hired.flush()
 
     def keep(self) -> None:
         """The driver keeps the numbers of values."""
@@ -136,6 +137,7 @@ class WorkersBackend:
         if self._hired is not None:
             with suppress(BackendError):  # workers that are gone have forgotten everything
                 self._hired.tell("forget")
+                self._hired.flush()
 
     def for_modules(self) -> None:
         """None: a module looks at values one by one, in one process."""
@@ -185,7 +187,7 @@ class WorkersBackend:
     def version(self, rows: RemoteRows, orders: Iterable[Order] = ()) -> RemoteVersion:
         wanted = frozenset(orders)
         copied = bool(wanted) and self.crew.copies(rows.relation, len(rows))
-        made = RemoteVersion(self.crew, rows.relation, len(rows), wanted, copied)
+        made = RemoteVersion(self.crew, rows.relation, rows, wanted, copied)
         self.crew.tell("version", [rows.relation, rows.number, sorted(wanted), copied], [made.number])
         return made.balanced()
 
@@ -218,13 +220,11 @@ class WorkersBackend:
         made = RemoteRows(self.crew, relation)
         numbers = [plan.number for plan in plans]
         self.crew.tell("derive", [relation, numbers, self._reads(views), known.number], [made.number])
-        len(made)  # an error of the rules belongs here
         return made
 
     def count(self, relation: str, plans: Sequence[RemotePlan], views: Views) -> RemoteCounted:
         made = RemoteCounted(self.crew, relation)
         self.crew.tell("count", [relation, [plan.number for plan in plans], self._reads(views)], [made.number])
-        len(made)
         return made
 
     def supports(
@@ -233,7 +233,6 @@ class WorkersBackend:
         made = RemoteCounted(self.crew, relation)
         numbers = [plan.number for plan in plans]
         self.crew.tell("supports", [relation, numbers, self._reads(views), known.number], [made.number])
-        len(made)
         return made
 
     def column_values(self, version: RemoteVersion, column: int) -> RemoteValues | None:
@@ -271,6 +270,15 @@ class WorkersBackend:
         walked = all(content for content, _ in crew.ask("walk", args, made))
         return found if walked else None
 
+    def grow(
+        self,
+        front: Mapping[str, RemoteRows],
+        plans: Sequence[RemotePlan],
+        views: Views,
+        present: Mapping[str, RemoteView],
+    ) -> None:
+        """None, as for `walk`."""
+
     def rerank(
         self,
         front: Mapping[str, RemoteRows],
@@ -302,7 +310,9 @@ class WorkersBackend:
         return self._rows("union", sets[0].relation, [[rows.number for rows in sets]])
 
     def difference(self, rows: RemoteRows, version: RemoteVersion | RemoteView) -> RemoteRows:
-        return self._rows("difference", rows.relation, [rows.number, version.number]) if len(version) else rows
+        if version.is_known_empty:
+            return rows
+        return self._rows("difference", rows.relation, [rows.number, version.number])
 
     def intersection(self, rows: RemoteRows, version: RemoteVersion | RemoteView) -> RemoteRows:
         return self._rows("intersection", rows.relation, [rows.number, version.number])

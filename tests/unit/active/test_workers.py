@@ -18,6 +18,7 @@ from sempre.active.hired_run import SYNCHRONOUS, HiredRun
 from sempre.workers import start
 from sempre.workers.crew import Crew, WorkersLost
 from tests.unit.active.test_stores import FIRST, RULES, up
+from tests.workers import UnusedSession
 
 ACTIVE = RULES + '.pragma "semantics" "active"\n'
 NAMES = ACTIVE + ".decl pair(x: symbol)\npair(cat(x, y)) :- up(x), up(y), link(x, _)."
@@ -39,7 +40,7 @@ def on_workers(starting: Callable[..., Crew] = threads, workers: int = 2) -> Ite
         return starting(checked, count, driver)
 
     with patch("sempre.api.epochs.hire_for_cycles", hire):
-        yield {"place": "workers", "workers": workers, "spark": object()}
+        yield {"place": "workers", "workers": workers, "spark": UnusedSession()}
 
 
 @pytest.mark.parametrize(("starting", "workers"), [(threads, 1), (threads, 3), (processes, 2)])
@@ -124,6 +125,6 @@ def test_places_that_there_are_not_are_refused() -> None:
     with pytest.raises(sempre.BackendError, match="needs a Spark session"):
         sempre.Database(ACTIVE, place="workers")
     with pytest.raises(sempre.StateError, match="place `cluster` is for stratified rules"):
-        sempre.Database(ACTIVE, place="cluster", spark=object())
+        sempre.Database(ACTIVE, place="cluster", spark=UnusedSession())
     with pytest.raises(sempre.BackendError, match="no use for `workers` here"):
-        sempre.Database(ACTIVE, workers=2, spark=object())
+        sempre.Database(ACTIVE, workers=2, spark=UnusedSession())

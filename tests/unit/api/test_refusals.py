@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import copy
+import pickle
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +106,22 @@ def test_a_frame_without_its_package(package: str, monkeypatch: pytest.MonkeyPat
         f"error[E663]: a frame of {package} needs the package `{package}`\n"
         f"hint: Install it: pip install {package}. `to_arrow()` needs nothing."
     )
+
+
+def test_errors_and_changes_cross_to_other_processes_whole() -> None:
+    with pytest.raises(sempre.ProgramError) as caught:
+        sempre.Program("p(x) :- q(x).\nr(")
+    for other in (pickle.loads(pickle.dumps(caught.value)), copy.deepcopy(caught.value)):
+        assert type(other) is sempre.ProgramError
+        assert (str(other), other.diagnostics) == (str(caught.value), caught.value.diagnostics)
+    with made() as db:
+        changes = db.apply(insert={"edge": [(1, 2)]})
+        sent = pickle.loads(pickle.dumps(changes))
+        assert sent.added["reach"].to_pylist() == [{"x": 1, "y": 2}]
+        assert sent.report == changes.report
+        assert pickle.loads(pickle.dumps(db.whatif(delete={"edge": [(1, 2)]}))).removed["reach"].num_rows == 1
+        for what in (db, db["reach"], db.explain("reach(1, 2)")):
+            sends: tuple[Callable[[object], object], ...] = (pickle.dumps, copy.deepcopy)
+            for send in sends:
+                message = refusal(partial(send, what))
+                assert message.startswith("error[E600]: a database cannot be copied, nor sent to another process")

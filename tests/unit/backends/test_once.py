@@ -10,7 +10,7 @@ import sempre
 from sempre.backends import pipeline
 from sempre.lang.parser import parse
 from sempre.limits import Limits
-from sempre.workers import flow
+from sempre.workers import nested
 from tests.workers import database_on_workers
 
 # Nothing is copied to all workers.
@@ -43,13 +43,13 @@ def test_equal_rows_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_workers_ask_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    real = flow.Nested._start
+    real = nested.Nested._start
 
     def noticed(nested: Any, rows: Any, weights: bool) -> Any:
         asked.append(rows.size)
         return real(nested, rows, weights)
 
-    monkeypatch.setattr(flow.Nested, "_start", noticed)
+    monkeypatch.setattr(nested.Nested, "_start", noticed)
     program = parse(PROGRAM.replace("below(p, _)", "below(p, x), below(_, x)"))
     with database_on_workers(program, 2, strategy="recompute", limits=SPREAD) as db:
         db.apply(insert={"parent": [(p, x) for p in (1, 2) for x in range(500)], "below": [(1, x) for x in range(30)]})

@@ -14,6 +14,7 @@ from sempre.api.explanations import Proof, SnapshotFacts
 from sempre.cli import main
 from sempre.explain.checker import check_proof
 from sempre.explain.wording import value_text
+from sempre.results import Decoder
 from tests.inside import engine_of
 
 REACH = """
@@ -272,3 +273,82 @@ def test_what_a_negation_inside_of_a_negation_denies_is_open() -> None:
             "  open     !(e(y), !(e(z), z < y))",
             "           blocked by e(1); without that, others may block it",
         ]
+
+
+def test_a_row_is_asked_for_as_it_is() -> None:
+    """A list may be longer than a text may be deep; a branch is a plain tuple, as where rows come in."""
+    rules = """
+    .type List = [head: number, tail: List]
+    .type Shape = Dot {} | Named {s: symbol, t: Shape}
+    .decl given(l: List)
+    .decl part(l: List)
+    part(l) :- given(l).
+    part(t) :- part([_, t]).
+    .decl shape(t: Shape)
+    """
+    length = 1_000
+    whole: Any = None
+    for number in range(length):
+        whole = (number, whole)
+    with sempre.Database(rules) as db:
+        db.apply(insert={"given": [(whole,)], "shape": [(("Named", "x", ("Dot",)),)]})
+        proof = db["part"].explain((whole[1][1],))
+        assert proof.height == 3
+        assert len(json.loads(json.dumps(proof.to_json()))["nodes"]) == 4
+        assert "part" in proof.to_html()
+        with pytest.raises(sempre.StateError, match="nested too deeply to be checked"):
+            proof.check()
+        assert db["given"].explain((whole,)).height == 1
+        short = next(row[0] for row in db["part"] if value_text(row[0]).count("[") == 150)  # more than JSON shows
+        db.apply(insert={"given": [(short,)]}, delete={"given": [(whole,)]})
+        assert db["part"].explain((short[1],)).check() == []
+        assert db["shape"].explain((("Named", "x", ("Dot",)),)).height == 1
+        assert db["part"].explain(((5, None),), absent=True).attempts
+        with pytest.raises(sempre.StateError, match="does not hold"):
+            db["part"].explain(((5, None),))
+        with pytest.raises(sempre.DataError, match="a row has 2 values and the relation 1 columns"):
+            db["part"].explain((1, 2))
+
+
+def test_values_of_a_proof_that_share_their_ends_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proof over a list of n elements has n facts with n lists in them: not n times n records are read."""
+    rules = """
+    .type List = [head: number, tail: List]
+    .decl part(l: List)
+    part(t) :- part([_, t]).
+    """
+    length = 60
+    whole: Any = None
+    for number in range(length):
+        whole = (number, whole)
+    read = 0
+    original = Decoder._parts
+
+    def counted(self: Decoder, *place: Any) -> Any:
+        nonlocal read
+        read += 1
+        return original(self, *place)
+
+    with sempre.Database(rules) as db:
+        db.apply(insert={"part": [(whole,)]})
+        monkeypatch.setattr(Decoder, "_parts", counted)
+        proof = db.explain("part(nil)")
+        assert isinstance(proof, Proof)
+        assert len(proof.to_json()["nodes"]) == length + 1
+    assert read <= 3 * length
+
+
+def test_totals_by_branches_are_checked() -> None:
+    rules = """
+    .type Tree = Leaf {} | Two {l: Tree, r: Tree}
+    .decl held(t: Tree, x: number)
+    .decl size(t: Tree, n: number)
+    size(t, count(x)) :- held(t, x).
+    size($Two(t, t), count(x)) :- held(t, x).
+    """
+    leaf: Any = ("Leaf",)
+    with sempre.Database(rules) as db:
+        db.apply(insert={"held": [(leaf, 1), (leaf, 2), (("Two", leaf, leaf), 3)], "size": [(leaf, 7)]})
+        assert sorted(n for _, n in db["size"]) == [1, 3, 3]
+        for row in db["size"]:
+            assert db["size"].explain(row).check() == []

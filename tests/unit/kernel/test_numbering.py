@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sempre.kernel import compiled, numbering
+from sempre.kernel import compiled, compiled_loops, numbering
 from sempre.kernel.numbering import Numbering, TooManyTexts
 
 # Texts of any length around that of a word, which differ in any byte; many are equal.
@@ -36,8 +36,14 @@ def table(texts: int, room: int) -> Numbering:
     return Numbering(compiled.kept(), texts, room)
 
 
-@given(COLUMNS, st.sampled_from([1, 2, 64]), st.sampled_from([1, 16, 1 << 10]))
-def test_codes_are_those_of_a_dictionary(columns: list[list[bytes]], texts: int, room: int) -> None:
+@given(COLUMNS, st.sampled_from([1, 2, 64]), st.sampled_from([1, 16, 1 << 10]), st.sampled_from([1, 3, 32]))
+def test_codes_are_those_of_a_dictionary(columns: list[list[bytes]], texts: int, room: int, ahead: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled_loops, "AHEAD", ahead)
+        compare(columns, texts, room)
+
+
+def compare(columns: list[list[bytes]], texts: int, room: int) -> None:
     numbers, model = table(texts, room), dict[bytes, int]()
     for column in columns:
         expected = [model.setdefault(each, len(model)) for each in column]

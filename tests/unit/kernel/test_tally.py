@@ -39,6 +39,10 @@ def numbers_of(tally: Tally) -> dict[int, int]:
     return dict(zip(found.keys.tolist(), found.weights.tolist(), strict=True))
 
 
+def runs_of(tally: Tally) -> int:
+    return len(tally._runs)
+
+
 @both_paths
 @given(parts=st.lists(PART, max_size=5), changes=st.lists(CHANGE, max_size=3), asked=st.sampled_from([0, 1, 10**6]))
 def test_parts_are_the_map_that_they_become(
@@ -67,19 +71,15 @@ def test_parts_are_the_map_that_they_become(
     assert {key: number for key, number in stored.items() if number} == expected
 
 
-def run_count(tally: Tally) -> int:
-    return len(tally._runs)
-
-
 def test_few_lookups_leave_the_parts_alone() -> None:
     tally = Tally.over(
         trace_of(set(range(ROWS))), [counted(dict.fromkeys(range(at, ROWS, 3), at + 1)) for at in (0, 1, 2)]
     )
     few = RowSet(LAYOUT, keys([3, 4, 5]))
     assert tally.get(few).tolist() == [1, 2, 3]
-    assert run_count(tally) == 3
+    assert runs_of(tally) == 3
     tally.get(RowSet(LAYOUT, keys(range(ROWS))))
-    assert run_count(tally) == 1
+    assert runs_of(tally) == 1
     assert tally.get(few).tolist() == [1, 2, 3]
 
 
@@ -98,6 +98,6 @@ def test_what_is_read_by_address_stays_where_it_is() -> None:
 def test_large_numbers_are_in_one_run() -> None:
     large = (1 << 40) + 1
     tally = Tally.over(trace_of({1, 2, 3}), [counted({1: large}), counted({1: 2, 3: 1})])
-    assert run_count(tally) == 1
+    assert runs_of(tally) == 1
     assert numbers_of(tally) == {1: large + 2, 3: 1}
     assert np.asarray(tally.get(RowSet(LAYOUT, keys([1])))).tolist() == [large + 2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from sempre.diagnostics import DataError, ProgramError
@@ -12,6 +14,7 @@ from sempre.lang.syntax import (
     Apply,
     Atom,
     Attribute,
+    Branch,
     Comparison,
     Component,
     Conjunction,
@@ -276,6 +279,15 @@ def test_change_script() -> None:
         [],
         [(True, Atom("f", ()))],
     ]
+
+
+def test_floats_that_are_no_numbers_in_facts() -> None:
+    [[change]] = parse_changes("+e(inf, -inf, [nan, inf], $B(-inf)). commit.")
+    *plain, record, branch = change.fact.args
+    assert plain == [Float(math.inf), Float(-math.inf)]
+    assert isinstance(record, Record)
+    assert isinstance(branch, Branch)
+    assert [repr(arg.value) for arg in (*record.args, *branch.args) if isinstance(arg, Float)] == ["nan", "inf", "-inf"]
 
 
 def test_empty_change_script() -> None:

@@ -16,9 +16,10 @@ from sempre.backends.local import unsealed
 from sempre.engine import standing_work
 from sempre.kernel import compiled
 from sempre.limits import Limits
-from sempre.maintain import auto, decide, modular, ranked
+from sempre.maintain import auto, modular, ranked
 from sempre.maintain.auto import ChosenStrategy
-from sempre.maintain.decide import Cost, History
+from sempre.maintain.costs import MODULAR, Cost, History
+from sempre.maintain.dredc import Counters
 from sempre.maintain.ranked import Ranked
 from sempre.maintain.registry import STRATEGIES
 from sempre.maintain.strategy import Abandoned, DeferredMemory, Phase
@@ -79,11 +80,11 @@ def test_dredc_takes_no_module_that_does_not_pay(monkeypatch: pytest.MonkeyPatch
 
 def test_modules_are_left_when_updates_with_them_have_cost_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     with database() as db:
-        assert chosen(db).way == decide.MODULAR
+        assert chosen(db).way == MODULAR
         snapshot = engine_of(db).snapshot
         (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, ChosenStrategy)]
         old = chosen(db)
-        history = replace(old.learned, way=old.way).learned("delete", 2 * old.learned.full_seconds, 1)
+        history = replace(old.learned, way=old.way).learned("delete", 1.0 + old.learned.full_seconds, 1)
         memory = replace(old, learned=history)
         object.__setattr__(snapshot, "memories", {**snapshot.memories, index: memory})
         changes = db.apply(delete={"e": [(3, 4)]})
@@ -130,7 +131,7 @@ def test_what_was_learned_of_modules_survives_in_a_store(tmp_path: Path) -> None
         for kind in ("delete", "insert"):
             db.apply(**{kind: {"e": [(3, 4)]}})
         before = chosen(db)
-        assert before.way == decide.MODULAR
+        assert before.way == MODULAR
         assert set(before.learned.costs) == {"insert", "delete"}
     with sempre.Database.open(tmp_path / "store") as db:
         memories = map(DeferredMemory.settled, engine_of(db).snapshot.memories.values())
@@ -185,7 +186,7 @@ def test_the_report_says_by_stratum_what_a_choice_was_based_on() -> None:
 
 
 def test_an_expensive_kind_of_change_is_not_tried_and_then_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    with database(Limits(time_moment=0.0, early_share=1e9, swept_bits=0)) as db:
+    with database(Limits(time_moment=0.0, early_share=1e9, swept_bits=0, changing_share=0.0)) as db:
         tried = []
         monkeypatch.setattr(auto._Guard, "look", lambda guard, rest=None: None)
         snapshot = engine_of(db).snapshot
@@ -348,3 +349,60 @@ def test_counters_that_take_longer_than_a_run_are_not_made() -> None:
         guard._whole._processor -= 1.0
         with pytest.raises(Abandoned, match="for counters"):
             guard.look()
+
+
+CLOSURE = """
+.decl e(x: number, y: number)
+.decl p(x: number, y: number)
+p(x, y) :- e(x, y).
+p(x, z) :- p(x, y), e(y, z).
+p(x, z) :- p(x, y), p(y, z).
+"""
+
+
+def test_a_way_that_is_expected_to_take_less_is_taken_by_the_next_run(tmp_path: Path) -> None:
+    """What is known of both survives in a store, and the counters were found by the run."""
+    edges = {"e": [(x, x + 1) for x in range(9)]}
+    limits = replace(UNHURRIED, change_rows=0, change_share=0.0, recursive_share=0.0, time_moment=0.0)
+    with sempre.Database(sempre.Program(CLOSURE), store=tmp_path / "store", limits=limits, modules="off") as db:
+        db.materialise(edges)
+        snapshot = engine_of(db).snapshot
+        (index,) = [number for number, memory in snapshot.memories.items() if isinstance(memory, ChosenStrategy)]
+        dear = replace(chosen(db).learned, full_seconds=1.0, costs={"delete": (Cost(1.1, 1.0),)})
+        memory = replace(chosen(db), learned=dear)
+        object.__setattr__(snapshot, "memories", {**snapshot.memories, index: memory})
+        why = db.apply(delete={"e": [(3, 4)]}).report.strata[-1]["why"]
+        assert "from now on by dredc: the last change is expected to take 0.300 s by dredc, 1.100 s by ranked" in why
+        assert isinstance(chosen(db).memory, Counters)
+        assert db.verify().ok
+        before = chosen(db).learned
+        assert before.others == {"ranked": {"delete": (Cost(1.1, 1.0),)}}
+        assert before.recent == (("delete", 1),)
+    with sempre.Database.open(tmp_path / "store", limits=UNHURRIED, modules="off") as db:
+        memories = map(DeferredMemory.settled, engine_of(db).snapshot.memories.values())
+        (after,) = [memory for memory in memories if isinstance(memory, ChosenStrategy)]
+        for name in ("others", "recent", "excess", "costs"):
+            assert getattr(after.learned, name) == getattr(before, name), name
+        changes = db.apply(delete={"e": [(5, 6)]})
+        assert changes.report.strata[-1]["strategy"] == "dredc"
+        assert db.verify().ok
+
+
+def test_a_run_stops_counting_where_there_are_many_instances() -> None:
+    limits = replace(UNHURRIED, change_rows=0, change_share=0.0, recursive_share=0.0, changing_share=1e9)
+    for share, way in ((100.0, "dredc"), (0.1, "ranked")):
+        few = replace(limits, counted_share=share, affected_rows=0)
+        with sempre.Database(sempre.Program(CLOSURE), limits=few, modules="off") as db:
+            db.materialise({"e": [(x, y) for x in range(9) for y in range(9)]})
+            db.apply(delete={"e": [(3, 4)]})
+            assert chosen(db).way == way
+            assert db.verify().ok
+
+
+def test_no_new_way_is_tried_after_an_update_that_was_given_up() -> None:
+    """To count all instances would make the epoch take even longer."""
+    with sempre.Database(sempre.Program(CLOSURE), limits=replace(IMPATIENT, changing_share=1e9), modules="off") as db:
+        db.materialise({"e": [(x, x + 1) for x in range(9)]})
+        changes = db.apply(delete={"e": [(3, 4)]})
+        assert "recomputed" in changes.report.why
+        assert chosen(db).way == "ranked"

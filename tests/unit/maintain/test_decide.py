@@ -11,13 +11,11 @@ import sempre
 from sempre.api.options import Options, usable_modules
 from sempre.explain.plan_text import decisions
 from sempre.limits import DEFAULTS
+from sempre.maintain.costs import MODULAR, Cost, History
 from sempre.maintain.decide import (
-    MODULAR,
     ChangeSize,
     Choices,
-    Cost,
     Decision,
-    History,
     ModuleSize,
     closes_alone,
     decide,
@@ -240,6 +238,8 @@ SLOW = {"delete": (Cost(2.0, 10.0),)}
 ONE = ChangeSize(1, 9, "delete")
 FORTY = ChangeSize(40, 9_999, "delete")
 QUICK = {"delete": (Cost(0.1, 100.0),)}
+BULK = {"delete": (Cost(0.1, 1_000.0),)}
+GROWING = {"insert": (Cost(1.0, 10.0),)}
 UNPREPARED = History(1.0, preparing=0.5, unprepared=True)
 
 
@@ -271,6 +271,11 @@ UNPREPARED = History(1.0, preparing=0.5, unprepared=True)
             "recompute",
             "1,001 rows and the stratum reads",
         ),
+        ("plain", History(1.0), ChangeSize(1_001, 20_019, "delete"), "recompute", "and the stratum reads 20,019"),
+        ("plain", History(1.0), ChangeSize(1_001, 20_021, "delete"), "ranked", "not known"),
+        ("plain", History(1.0, BULK), ChangeSize(1_001, 20_019, "delete"), "ranked", "expected to take 0.100"),
+        ("plain", History(1.0, GROWING), ChangeSize(1_000, 9_999, "insert"), "ranked", "as long as a run"),
+        ("plain", History(1.0, GROWING), ChangeSize(25, 9_999, "insert"), "recompute", "expected to take 1.99 s"),
         (
             "plain",
             UNPREPARED,
@@ -284,6 +289,13 @@ UNPREPARED = History(1.0, preparing=0.5, unprepared=True)
         ("plain", replace(UNPREPARED, preparing=0.09), ChangeSize(101, 9_999, "delete"), "ranked", "not known"),
         ("plain", replace(UNPREPARED, unprepared=False), ChangeSize(101, 9_999, "delete"), "ranked", "not known"),
         ("plain", replace(UNPREPARED, costs=QUICK), ChangeSize(101, 9_999, "delete"), "ranked", "expected to take 0.1"),
+        (
+            "plain",
+            replace(UNPREPARED, costs={"delete": (Cost(0.71, 100.0),)}),
+            ChangeSize(101, 9_999, "delete"),
+            "recompute",
+            "maps for 101 rows",
+        ),
         ("plain", History(1.0, SLOW), TEN, "recompute", "expected to take 2.00 s, and a run"),
         ("plain", History(1.0, SLOW), ChangeSize(10, 9_999, "insert"), "ranked", "not known"),
         ("plain", History(1.8, SLOW), TEN, "ranked", "may take as long as a run"),
@@ -345,6 +357,14 @@ def test_changes_of_other_sizes_have_costs_of_their_own(rows: int, expected: flo
     assert again.learned("delete", 4.0, 1_000).costs["delete"][1] == Cost(3.0, 1_000.0)
 
 
+def test_changes_in_bulk_have_no_say_in_what_is_done_from_then_on(parts: Modular) -> None:
+    few, many = (ChangeSize(rows, 9_999, "delete") for rows in (299, 301))
+    for change, recent in ((few, (("delete", 299),)), (many, ())):
+        made = outcome(parts, "plain", History(1.0), Known(changed=change))
+        assert made.history is not None
+        assert made.history.recent == recent
+
+
 def test_what_keeps_an_update_from_being_tried_fades(parts: Modular) -> None:
     history, tried = History(1.0, SLOW), []
     for _ in range(4):
@@ -362,7 +382,7 @@ def test_maps_that_keep_an_update_from_being_tried_fade_too(parts: Modular) -> N
         assert made.history is not None
         history = made.history
         tried.append(made.strategy)
-    assert tried == ["recompute"] * 5 + ["ranked"]
+    assert tried == ["recompute"] + ["ranked"] * 5
 
 
 def test_an_update_that_is_known_to_take_long_may_take_that(parts: Modular) -> None:

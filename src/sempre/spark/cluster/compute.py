@@ -19,8 +19,8 @@ from sempre.data import dataclass
 from sempre.kernel.functors import Fault
 from sempre.kernel.values import Values
 from sempre.limits import DEFAULTS
+from sempre.plan.conjuncts import reading, variables
 from sempre.plan.ops import Assign, Filter, Step, TakeApart
-from sempre.plan.planner import reading, variables
 from sempre.spark.cluster.column_types import Form, arrow_type, from_arrow, plain, to_arrow
 from sempre.spark.failures import fault_text
 

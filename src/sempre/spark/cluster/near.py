@@ -394,6 +394,15 @@ class NearBackend:
     ) -> None:
         """None: a walk has its relations in memory."""
 
+    def grow(
+        self,
+        front: Mapping[str, RowSet],
+        plans: Sequence[NearPlan],
+        views: Views,
+        present: Mapping[str, NearView],
+    ) -> None:
+        """None, as for `walk`."""
+
     def rerank(
         self,
         front: Mapping[str, RowSet],

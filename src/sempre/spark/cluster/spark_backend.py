@@ -34,7 +34,7 @@ from sempre.plan.ops import (
 from sempre.spark.cluster import aggregates
 from sempre.spark.cluster.codes import without as subtracted
 from sempre.spark.cluster.column_types import WEIGHT, kinds_of, names_of, table_of
-from sempre.spark.cluster.crossing import checked, named
+from sempre.spark.cluster.crossing import checked
 from sempre.spark.cluster.neighbors import neighbors
 from sempre.spark.cluster.plans import NOTHING_BOUND, BoundFrame, PlanPrefix, RuleFrames, cuts
 from sempre.spark.cluster.scratch import Scratch, WrittenRows
@@ -192,10 +192,6 @@ class SparkBackend:
         rows.keep(WrittenRows(path, size))
         return rows
 
-    def frame(self, relation: Relation, version: Version) -> DataFrame:
-        """A DataFrame of a relation, with the names of its columns."""
-        return named(version.frame(), relation)
-
     def version(self, rows: Table, orders: Iterable[Order] = ()) -> Version:
         return Version.of(rows)
 
@@ -316,6 +312,15 @@ class SparkBackend:
         deleting: Mapping[str, FrameTally] | None,
     ) -> None:
         """None: one row at a time is not for DataFrames."""
+
+    def grow(
+        self,
+        front: Mapping[str, Table],
+        plans: Sequence[FramePlan],
+        views: Views,
+        present: Mapping[str, Version],
+    ) -> None:
+        """None, as for `walk`."""
 
     def rerank(
         self,

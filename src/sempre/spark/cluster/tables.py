@@ -15,7 +15,7 @@ import functools
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from sempre.analysis.model import CheckedProgram
 from sempre.diagnostics import DataError, Diagnostic
 from sempre.kernel.layout import Column
 from sempre.limits import Limits
-from sempre.plan.backend import CLUSTER, Rows, Shape
+from sempre.plan.backend import CLUSTER, FrameShape, Rows, Shape
 from sempre.plan.ops import Order, Read
 from sempre.spark.cluster.codes import Coder, left_of, shared, without
 from sempre.spark.cluster.column_types import WEIGHT, Kinds, arrow_schema, from_arrow, names_of
@@ -324,6 +324,12 @@ class Table:
         from sempre.spark.cluster.arrow_output import reader_of
 
         return reader_of(self, shape.relation) if shape.relation.arity else self.to_arrow(shape)
+
+    def to_frame(self, shape: FrameShape) -> DataFrame:
+        """A DataFrame of the rows where they are, with the names of the relation's columns."""
+        from sempre.spark.cluster.crossing import named
+
+        return cast("DataFrame", shape.restored(named(self.frame(), shape.relation), self))
 
     @property
     def weights(self) -> Column:
