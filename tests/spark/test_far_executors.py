@@ -45,6 +45,10 @@ with sempre.Database(program, spark=spark, place="cluster") as db:
     print(sorted(db["n"]))
     db.apply(delete={"e": [("b", "c")]})
     print(sorted(db["r"]))
+with sempre.Database(program, spark=spark, place="workers", workers=2) as db:
+    db.apply(insert={"e": [("a", "b"), ("b", "c"), ("c", "d")]})
+    report = db.apply(delete={"e": [("b", "c")]}).report
+    print("on", report.placement, sorted(db["n"]), sorted(db["r"]))
 spark.stop()
 """
 
@@ -62,4 +66,4 @@ def test_executors_without_the_package_are_sent_it(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "[('ac', 1), ('ad', 1), ('bd', 1)]" in done.stdout
-    assert "[('a', 'b'), ('c', 'd')]" in done.stdout
+    assert "[('a', 'b'), ('c', 'd')]\non driver, workers [] [('a', 'b'), ('c', 'd')]" in done.stdout

@@ -90,12 +90,13 @@ class Fixpoint:
         self.touched: dict[str, list[tuple[int, Rows]]] = {name: [] for name in stratum.relations}
         # With `counting`, the instances that derive each fact in the round in which it is new.
         self.supports: dict[str, list[Counted]] | None = {name: [] for name in stratum.relations} if counting else None
-        # With `counters` too, all instances, each of them in the round in which it is found. None after a walk, and where
-        # there are many more than facts: then counters take long to make, and to keep.
+        # With `counters` too, all instances, each of them in the round in which it is found. None after a walk, and
+        # where there are many more than facts: then counters take long to make, and to keep.
         self.counted: dict[str, list[Counted]] | None = None
         if counting and counters:
             self.counted = {name: [] for name in stratum.relations}
-        self._instances, self._found = backend.instances, 0
+        # Only then somebody wants to know how many there were: to ask workers is a round trip.
+        self._instances, self._found = 0 if self.counted is None else backend.instances, 0
 
     def run(self, state: dict[str, Version], delta: dict[str, Rows]) -> None:
         """Close `state` under the recursive rules. `delta` has facts that are not in it yet; they are added."""
