@@ -72,7 +72,7 @@ class Decoder:
     """
 
     def __init__(self, values: Values, types: Mapping[str, Type], *, remembering: bool = False) -> None:
-        self._known: dict[tuple[str, int], Value] | None = {} if remembering else None
+        self._remembered: dict[tuple[str, int], Value] | None = {} if remembering else None
         self._values = values
         self._types = types
         # The texts of the first codes and those after them, as Arrow arrays; and what the table of texts was like then:
@@ -143,7 +143,7 @@ class Decoder:
 
     def _records(self, column: Column, type_: Type) -> list[Value]:
         """Records as nested tuples, level by level, so that long lists do not exhaust the stack."""
-        known: dict[tuple[str, int], Value] = {} if self._known is None else self._known
+        known: dict[tuple[str, int], Value] = {} if self._remembered is None else self._remembered
         # Fields of a record have smaller codes within one table only; order by need instead.
         stack = [(type_.name, int(code)) for code in column]
         while stack:

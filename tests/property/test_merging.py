@@ -14,9 +14,8 @@ from sempre.backends import merging
 from sempre.backends.bindings import Bindings
 from sempre.limits import Limits
 from tests.engine import check_epochs
-from tests.property.cycles import cyclic_case
+from tests.property.cycles import counted_case, cyclic_case
 from tests.property.programs import random_case
-from tests.property.test_sharing import counted_case
 
 pytestmark = pytest.mark.oracle
 CASES = 6

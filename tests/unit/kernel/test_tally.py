@@ -39,6 +39,10 @@ def numbers_of(tally: Tally) -> dict[int, int]:
     return dict(zip(found.keys.tolist(), found.weights.tolist(), strict=True))
 
 
+def runs_of(tally: Tally) -> int:
+    return len(tally._runs)
+
+
 @both_paths
 @given(parts=st.lists(PART, max_size=5), changes=st.lists(CHANGE, max_size=3), asked=st.sampled_from([0, 1, 10**6]))
 def test_parts_are_the_map_that_they_become(
