@@ -58,6 +58,10 @@ with sempre.Database(program, spark=spark, place="cluster", store="kept", limits
 with sempre.Database.open("kept", spark=spark, place="cluster", limits=limits) as db:
     db.apply(insert={"e": [("d", "e")]})
     print(sorted(db["r"]), db.verify().ok)
+with sempre.Database(program, spark=spark, place="workers", workers=2) as db:
+    db.apply(insert={"e": [("a", "b"), ("b", "c"), ("c", "d")]})
+    report = db.apply(delete={"e": [("b", "c")]}).report
+    print("on", report.placement, sorted(db["n"]), sorted(db["r"]))
 spark.stop()
 """
 
@@ -77,3 +81,4 @@ def test_executors_without_the_package_are_sent_it(tmp_path: Path) -> None:
     assert "[('ac', 1), ('ad', 1), ('bd', 1)]" in done.stdout
     assert "[('a', 'b'), ('c', 'd')]" in done.stdout
     assert "[('a', 'b'), ('c', 'd'), ('c', 'e'), ('d', 'e')] True" in done.stdout
+    assert "on driver, workers [] [('a', 'b'), ('c', 'd')]" in done.stdout
