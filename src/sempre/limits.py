@@ -39,8 +39,9 @@ class Limits:
     near_share: float = 1.1
     # So it may if what is still to come is less than this share of a run, however much is spent.
     rest_share: float = 0.6
-    # What only inserts may take as long as a run and a half: it takes no longer than a run in the end, and its numbers.
-    grown_share: float = 1.5
+    # What only inserts may take so many runs: it takes no longer than a run of the state that it leads to, which may take
+    # several times as long as the last one did after a deletion in bulk.
+    grown_share: float = 4.0
     time_moment: float = 0.05
     shrinking_share: float = 5.0
     expected_slack: float = 1.3
