@@ -39,8 +39,9 @@ class Limits:
     near_share: float = 1.1
     # So it may if what is still to come is less than this share of a run, however much is spent.
     rest_share: float = 0.6
-    # What only inserts may take as long as a run and a half: it takes no longer than a run in the end, and its numbers.
-    grown_share: float = 1.5
+    # What only inserts may take so many runs: it takes no longer than a run of the state that it leads to, which may
+    # take several times as long as the last one did after a deletion in bulk.
+    grown_share: float = 4.0
     time_moment: float = 0.05
     shrinking_share: float = 5.0
     expected_slack: float = 1.3
@@ -67,7 +68,7 @@ class Limits:
     avoided_share: float = 1.2
     expected_share: float = 0.8
     # Where that is a guess, since the last one like it was given up, it is not tried from this share on.
-    doubted_share: float = 0.6
+    doubted_share: float = 0.4
     # What was learned keeps this share each time it is followed untried.
     fading_share: float = 0.7
     # A stratum goes on by counters instead of ranks, or the other way round, if the last changes are expected to take

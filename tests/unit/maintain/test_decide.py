@@ -299,7 +299,7 @@ UNPREPARED = History(1.0, preparing=0.5, unprepared=True)
         ("plain", History(1.0, SLOW), TEN, "recompute", "expected to take 2.00 s, and a run"),
         ("plain", History(1.0, SLOW), ChangeSize(10, 9_999, "insert"), "ranked", "not known"),
         ("plain", History(1.0, {"delete": (Cost(0.7, 10.0, True),)}), TEN, "recompute", "expected to take 0.70 s"),
-        ("plain", History(1.0, {"delete": (Cost(0.5, 10.0, True),)}), TEN, "ranked", "not known"),
+        ("plain", History(1.0, {"delete": (Cost(0.3, 10.0, True),)}), TEN, "ranked", "not known"),
         ("plain", History(1.8, SLOW), TEN, "ranked", "may take as long as a run"),
         ("plain", History(9.0, SLOW), TEN, "ranked", "expected to take 2.000 s"),
         ("plain", History(9.0, SLOW), FORTY, "ranked", "not known"),
