@@ -114,6 +114,8 @@ class Limits:
     # After so many rounds of an update, a front of at most this many rows is followed fact by fact, with its rounds.
     grow_after: int = 1
     grow_front: int = 512
+    # A deletion is settled fact by fact if no more facts than these lose an instance of a rule without recursion.
+    settle_starts: int = 1 << 10
     # A stratum on the cluster that reads no more rows than this costs about as much as one job, whatever is done with
     # it.
     one_pass_rows: int = 1_000_000

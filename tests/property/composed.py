@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -31,7 +31,8 @@ from tests.property.mixed import mixed_case
 from tests.property.programs import Case, random_case
 from tests.property.ranging import ranging_case
 
-MAKERS: tuple[Callable[[random.Random], Case], ...] = (
+Maker = Callable[[random.Random], Case]
+MAKERS: tuple[Maker, ...] = (
     random_case, random_case, random_case, modular_case, cyclic_case, counted_case, guarding_case, branching_case,
     ranging_case,
     lambda rng: mixed_case(rng, rng.randint(1, 3)),
@@ -41,6 +42,7 @@ EXTREME: dict[str, tuple[Any, ...]] = {
     "narrowed_rows": (0,), "narrowed_share": (1.0,), "narrowing_size": (1 << 60,), "piece_rows": (1, 3, 64),
     "slice_rows": (1, 2), "parallel_rows": (0,), "choice_rows": (0,), "crowd_rows": (0, 1), "expanding_rows": (0, 1),
     "uncertain_share": (0.5, 100.0), "walk_after": (0, 1), "walk_front": (1 << 20,), "walk_facts": (0,),
+    "grow_after": (0, 1 << 30), "grow_front": (1, 1 << 20), "settle_starts": (0, 2),
     "walk_tail": (1,), "replan_bits": (0, 1), "sample_rows": (2,), "matrix_nodes": (0, 2), "few_sources": (1,),
     "change_share": (0.0, 10.0), "recursive_share": (0.0, 10.0), "change_rows": (0,), "affected_share": (0.0, 100.0),
     "affected_rows": (0,), "changing_share": (0.0, 1e9), "untried_share": (0.0,), "counted_share": (0.0, 1e9),
@@ -56,9 +58,9 @@ def random_limits(rng: random.Random) -> Limits:
     return replace(rng.choice((UNHURRIED, SMALL_PIECES)), **chosen)
 
 
-def composed_case(rng: random.Random) -> Case:
+def composed_case(rng: random.Random, makers: Sequence[Maker] = MAKERS) -> Case:
     """Programs side by side, with bridges from earlier to later ones."""
-    parts = [rng.choice(MAKERS)(rng) for _ in range(rng.choice((1, 1, 2, 2, 3)))]
+    parts = [rng.choice(makers)(rng) for _ in range(rng.choice((1, 1, 2, 2, 3)))]
     if len(parts) > 1:
         parts = [_renamed(part, f"z{number}_") for number, part in enumerate(parts)]
     items = [item for part in parts for item in part.program.items]

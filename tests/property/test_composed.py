@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
+from collections.abc import Sequence
 from unittest import mock
 
 import pytest
@@ -16,13 +17,17 @@ from tests.budget import seeds
 from tests.disks import FAST
 from tests.engine import STRATEGIES, Truth, check_epochs, truths
 from tests.oracle.values import OracleError
-from tests.property.composed import composed_case, random_limits
+from tests.property.composed import MAKERS, Maker, composed_case, random_limits
+from tests.property.cycles import counted_case, cyclic_case
 from tests.property.programs import Case
+from tests.property.test_sharing import Plant, neighbors_agree, one_for_all, weights_of_joins, weights_of_rows
 from tests.property.test_stores import check_case
 from tests.workers import on_workers
 
 pytestmark = pytest.mark.oracle
 CASES = 10
+# Facts, or numbers of instances.
+WRONG = r"^((nonrec|rec|iterations) of )?\w+ (added |removed )?after epoch \d"
 
 
 def meant(case: Case) -> list[Truth]:
@@ -34,10 +39,10 @@ def meant(case: Case) -> list[Truth]:
         return []
 
 
-def check(seed: int) -> bool:
+def check(seed: int, makers: Sequence[Maker] = MAKERS) -> bool:
     """Runs a case at some place; whether it has a meaning, and may run there."""
     rng = random.Random(f"composed {seed}")
-    case = composed_case(rng)
+    case = composed_case(rng, makers)
     expected = meant(case)
     if not expected:
         return False
@@ -64,6 +69,19 @@ def check(seed: int) -> bool:
 
 def test_programs_side_by_side() -> None:
     assert sum(map(check, range(CASES))) > CASES // 2
+
+
+def check_sharing() -> None:
+    """Programs side by side whose rows share joins."""
+    for seed in range(12):
+        check(seed, (counted_case, cyclic_case))
+
+
+@pytest.mark.parametrize("plant", [neighbors_agree, one_for_all, weights_of_rows, weights_of_joins])
+def test_a_planted_defect_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError, match=WRONG):
+        check_sharing()
 
 
 @pytest.mark.slow

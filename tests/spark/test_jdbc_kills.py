@@ -76,7 +76,7 @@ def refreshed(folder: Path, jar: str, last: int) -> tuple[bool, list[str]]:
     """Refresh in a process of its own; whether it was killed, and what it said of its steps."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.spark.refreshing_jdbc", str(folder), jar, str(last)],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, "PYTHONUTF8": "1"},
+        cwd=ROOT, capture_output=True, text=True, timeout=1_800, check=False, env={**os.environ, "PYTHONUTF8": "1"},
     )  # fmt: skip
     assert done.returncode in (0, -signal.SIGKILL), done.stderr[-3_000:]
     return done.returncode != 0, done.stdout.splitlines()

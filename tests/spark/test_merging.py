@@ -43,7 +43,7 @@ def test_the_table_is_at_every_moment_some_epochs_state(tmp_path: Path) -> None:
     jar = jar_of(Path(__file__).parent / "merging/Merging.scala", tmp_path)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.spark.merging.publishing", str(jar), str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, timeout=900, check=False, env={**os.environ, "PYTHONUTF8": "1"},
+        cwd=ROOT, capture_output=True, text=True, timeout=1_800, check=False, env={**os.environ, "PYTHONUTF8": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3_000:]
     for step in ("before refill", "after refill", "before _merge", "after _merge", "before _tell", "after _tell"):

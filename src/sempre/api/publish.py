@@ -51,7 +51,7 @@ def publish_from_store(database: Database, folder: str | None, last: ChangeSet |
     written = publish(database, place, _publisher(keeper, followed), last)
     if keeper is not None:
         keeper.store.note_published(database.epoch, place)
-        where = {"store": keeper.store.name, "epoch": database.epoch, "folder": place}
+        where = {"store": keeper.store.place, "epoch": database.epoch, "folder": place}
         logger.info("published epoch %d to %s", database.epoch, place, extra=where)
     return written
 

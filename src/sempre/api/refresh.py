@@ -153,7 +153,7 @@ def refresh(
     with database._turn(), database._numbered():
         coming = _coming(database, keeper, (folder, outputs), overwrite)
         for name, how in coming.read.items():
-            logger.info("%s: %s", name, how, extra={"store": keeper.store.name, "relation": name, "read": how})
+            logger.info("%s: %s", name, how, extra={"store": keeper.store.place, "relation": name, "read": how})
         if coming.followed == keeper.followed and not (coming.insert or coming.delete):
             return Refreshed(None, coming.read)
 

@@ -39,9 +39,8 @@ NEARLY = 0.25
 SLICE = 1 << 17
 # A sieve has two to the power of this bits for each key that it is made of, and at most so many altogether.
 SIEVE_BITS, MOST_SIEVE_BITS = 3, 27
-# A front of more facts than these is tried with a part of the budget, one of more than those is for arrays: they take a
-# fact in less time, if there are many.
-FRONT, MOST_FRONT = 1 << 10, 1 << 11
+# A front of more facts than these is for arrays: they take a fact in less time, if there are many.
+FRONT = 1 << 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +227,7 @@ def rerank(
     `look` is called now and then, with what is expected to come as a multiple of what was.
     """
     settler = compiled.settler()
-    begun = sum(map(len, front.values()))
-    if settler is None or begun > MOST_FRONT:
+    if settler is None or sum(map(len, front.values())) > FRONT:
         return None
     relations = list(present)
     try:
@@ -243,7 +241,7 @@ def rerank(
         keys, owners = front_of(front, relations, targets)
     except NotWalkable:
         return None
-    budget = WORK_ANYWAY + (int(WORK_SHARE * sum(map(len, present.values()))) if begun <= FRONT else 0)
+    budget = WORK_ANYWAY + int(WORK_SHARE * sum(map(len, present.values())))
     code = (
         table_of(rows, 4), np.array(writer.starts, np.int64), np.array(writer.before, np.int64),
         np.array(writer.code, np.int64), table_of(writer.sources, 2), table_of(writer.parts, 4),

@@ -247,7 +247,9 @@ def _without_lost(
         parts = [*heads(lost, name), *([removed[name]] if name in removed else [])]
         if parts:
             suspects[name] = backend.union(parts)
-    settled = _rerank(update, memory.ranks, tight, suspects)
+    # Many facts that are gone from below lie far apart, and much rests on them: that is for rounds of arrays.
+    starts = sum(map(len, lost[0].values())) + sum(map(len, removed.values()))
+    settled = _rerank(update, memory.ranks, tight, suspects) if starts <= backend.limits.settle_starts else None
     if settled is not None:
         ranks = {name: numbers.adding(settled.ranks[name]) for name, numbers in memory.ranks.items()}
         tight = {name: numbers.adding(settled.tight[name]) for name, numbers in tight.items()}

@@ -95,7 +95,8 @@ class Fixpoint:
         self.counted: dict[str, list[Counted]] | None = None
         if counting and counters:
             self.counted = {name: [] for name in stratum.relations}
-        self._instances, self._found = backend.instances, 0
+        # Only then somebody wants to know how many there were: to ask workers is a round trip.
+        self._instances, self._found = 0 if self.counted is None else backend.instances, 0
 
     def run(self, state: dict[str, Version], delta: dict[str, Rows]) -> None:
         """Close `state` under the recursive rules. `delta` has facts that are not in it yet; they are added."""

@@ -349,7 +349,7 @@ class Keeper:
 
         self.store.commit(manifest, self._new_text, values | contents, tables, committed)
         seconds = time.perf_counter() - started
-        where = {"store": str(self.store.path), "epoch": after.epoch, "seconds": seconds}
+        where = {"store": self.store.place, "epoch": after.epoch, "seconds": seconds}
         logger.info("committed epoch %d in %.3f s", after.epoch, seconds, extra=where)
 
     def _followed_after(self, result: EpochResult) -> Followed | None:

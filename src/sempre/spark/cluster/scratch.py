@@ -209,4 +209,5 @@ def _shelf(spark: SparkSession, chosen: str | None) -> FolderShelf | SparkShelf:
     # Facts are nobody else's business where everybody may look. In a folder that somebody chose, tasks of another user
     # may have to write: who may do so is for that folder to say, and for the umask.
     hint = f"Set {SCRATCH_VARIABLE} to a folder that the driver and all executors share, or to a URL that Spark knows."
-    return FolderShelf(path, 0o777 if chosen else 0o700, hint)
+    # Executors have working folders of their own: a relative name means something else there.
+    return FolderShelf(path.absolute(), 0o777 if chosen else 0o700, hint)
