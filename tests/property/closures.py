@@ -48,8 +48,12 @@ READERS = (
 )
 
 
-def modular_case(rng: random.Random) -> Case:
-    """A program with closures, facts for it, and updates."""
+# Chains that do not read their head.
+STEPS = ("H(x, z) :- O(x, y), B(y, z).", "H(x, z) :- B(x, y), O(y, z).", "H(x, w) :- O(x, y), B(y, z), O(z, w).")
+
+
+def modular_case(rng: random.Random, stepping: bool = False) -> Case:
+    """A program with closures, facts for it, and updates; where it is `stepping`, heads have chains of others."""
     heads = HEADS[: rng.randint(1, 3)]
     equivalence = rng.choice(heads) if rng.random() < 0.2 else ""
     lines = [f".decl {name}(x: number, y: number)" for name in BASES]
@@ -58,6 +62,7 @@ def modular_case(rng: random.Random) -> Case:
         if rng.random() < 0.8 and head != equivalence:
             lines += [_filled(rng, rule, head, heads) for rule in rng.choice(CLOSING)]
         lines += [_filled(rng, rng.choice(GENERIC), head, heads) for _ in range(rng.randint(1, 3))]
+        lines += [_filled(rng, rng.choice(STEPS), head, heads) for _ in range(stepping and rng.randint(0, 2))]
     for reader in rng.sample(READERS, rng.randint(0, 2)):
         lines.append(_filled(rng, reader, rng.choice(heads), heads))
     program = parse("\n".join(lines), "random.dl")

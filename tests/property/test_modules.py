@@ -20,6 +20,7 @@ from sempre.maintain.backward_forward import _Search
 from sempre.maintain.modular import Exchange
 from sempre.maintain.update import StratumUpdate
 from sempre.modules.closing import Closing
+from sempre.modules.find import partition
 from tests import budget
 from tests.engine import FORGETTING, UNHURRIED, check_epochs, lists
 from tests.property.closures import modular_case
@@ -47,6 +48,27 @@ def test_random_cases(strategy: str, start: int) -> None:
 def test_searching_instead_of_matrices(start: int) -> None:
     for seed in range(start, start + BATCH):
         check(50_000 + seed, "dredc", replace(UNHURRIED, matrix_nodes=0))
+
+
+def check_steps(seed: int, strategy: str) -> int:
+    """The number of chains without their head that a module has."""
+    rng = random.Random(seed)
+    case, modules = modular_case(rng, stepping=True), rng.choice(["rch", "rch,linear,tc,stc"])
+    check_epochs(case.program, [(case.facts, {}), *case.updates], strategy, modules=modules, limits=UNHURRIED)
+    found = partition(sempre.Program(to_text(case.program)).checked, modules).values()
+    return sum("` is a `" in module.reason or "` are `" in module.reason for several in found for module in several)
+
+
+@pytest.mark.parametrize("strategy", ["dredc", "auto", "dred", "bf", "bfc"])
+def test_chains_without_their_head(strategy: str) -> None:
+    assert sum(check_steps(70_000 + seed, strategy) for seed in range(12)) > 4
+
+
+@pytest.mark.slow
+def test_thousands_of_chains_without_their_head() -> None:
+    for seed in budget.seeds(70_100, 60):
+        for strategy in STRATEGIES:
+            check_steps(seed, strategy)
 
 
 @pytest.mark.slow

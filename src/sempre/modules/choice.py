@@ -24,15 +24,20 @@ Wanted = str | RuleModule | Iterable[str | RuleModule]
 
 @dataclass(frozen=True, slots=True)
 class ModuleChoice:
-    """Kinds that may take any rules, kinds that may take some, by relation or text, and modules of the user's own."""
+    """Kinds that may take any rules, kinds that may take some, by relation or text, and modules of the user's own.
+
+    `stated` are the kinds that were asked for one by one, and not by `auto`.
+    """
 
     kinds: frozenset[str]
     named: tuple[tuple[str, str], ...] = ()
     own: tuple[RuleModule, ...] = ()
+    stated: frozenset[str] = frozenset()
 
     def of_kinds(self, kinds: Collection[str]) -> ModuleChoice:
         """As much of it as is about these kinds."""
-        return ModuleChoice(self.kinds & {*kinds}, tuple(pair for pair in self.named if pair[0] in kinds))
+        named = tuple(pair for pair in self.named if pair[0] in kinds)
+        return ModuleChoice(self.kinds & {*kinds}, named, stated=self.stated & {*kinds})
 
 
 def chosen_modules(modules: Wanted | ModuleChoice) -> ModuleChoice:
@@ -48,6 +53,7 @@ def chosen_modules(modules: Wanted | ModuleChoice) -> ModuleChoice:
     else:
         parts = [*modules]
     kinds: set[str] = set()
+    stated: set[str] = set()
     named: list[tuple[str, str]] = []
     own: list[RuleModule] = []
     for part in parts:
@@ -65,34 +71,49 @@ def chosen_modules(modules: Wanted | ModuleChoice) -> ModuleChoice:
             named.append((kind, target))
         else:
             kinds.add(kind)
-    return ModuleChoice(frozenset(kinds), tuple(named), tuple(own))
+            stated.add(kind)
+    return ModuleChoice(frozenset(kinds), tuple(named), tuple(own), frozenset(stated))
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Which rules of a program each kind may take; None stands for all. Rules that are `taken` are nobody else's."""
+    """Which rules of a program each kind may take; None stands for all. Rules that are `taken` are nobody else's.
+
+    `stated` are the rules that each kind was asked for by its own name: by `auto` it takes less.
+    """
 
     rules: Mapping[str, frozenset[int] | None]
     taken: frozenset[int] = frozenset()
     heads: frozenset[str] = frozenset()  # the relations that modules of the user's derive into
     own: Mapping[int, tuple[Module, ...]] = field(default_factory=dict)  # those modules, by stratum
+    stated: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
 
     def __contains__(self, kind: str) -> bool:
         return kind in self.rules
 
     def may(self, kind: str, rule: int) -> bool:
         """Whether a kind may take a rule."""
-        rules = self.rules.get(kind, frozenset())
-        return rule not in self.taken and (rules is None or rule in rules)
+        return rule not in self.taken and _has(self.rules, kind, rule)
+
+    def must(self, kind: str, rule: int) -> bool:
+        """Whether a kind was asked for a rule, and not by `auto`."""
+        return self.may(kind, rule) and _has(self.stated, kind, rule)
+
+
+def _has(rules: Mapping[str, frozenset[int] | None], kind: str, rule: int) -> bool:
+    some = rules.get(kind, frozenset())
+    return some is None or rule in some
 
 
 def allowed(program: CheckedProgram, choice: ModuleChoice) -> Allowed:
     """What a choice means for a program, with equivalences as rules."""
     rules: dict[str, frozenset[int] | None] = dict.fromkeys(choice.kinds)
+    stated: dict[str, frozenset[int] | None] = dict.fromkeys(choice.stated)
     for kind, target in choice.named:
         found = frozenset(rule.number for rule in rules_named(program, target, f"`modules` ({kind})"))
-        before = rules.get(kind, frozenset())
-        rules[kind] = None if before is None else before | found
+        for some in (rules, stated):
+            before = some.get(kind, frozenset())
+            some[kind] = None if before is None else before | found
     taken: dict[int, str] = {}
     heads: dict[str, str] = {}
     own: dict[int, list[Module]] = {}
@@ -103,7 +124,7 @@ def allowed(program: CheckedProgram, choice: ModuleChoice) -> Allowed:
         taken.update(dict.fromkeys(found_module.rules, module.name))
         heads.update(dict.fromkeys(found_module.heads, module.name))
     return Allowed(
-        rules, frozenset(taken), frozenset(heads), {index: tuple(modules) for index, modules in own.items()}
+        rules, frozenset(taken), frozenset(heads), {index: tuple(modules) for index, modules in own.items()}, stated
     )  # fmt: skip
 
 

@@ -154,33 +154,44 @@ def _groups(heads: tuple[str, ...], chains: Iterable[ChainRule], stratum: Stratu
     """What can be recognized of heads that recur through each other: one group, or some of its own for single heads."""
     chains = [c for c in chains if c.head in heads]
     if len(heads) > 1:
-        together = _linear_together(heads, [c for c in chains if kinds.may("rch", c.rule)])
+        together = _linear_together(heads, [c for c in chains if kinds.may("rch", c.rule)], kinds)
         if together is not None and together.rules:
             return [together]
     alone = [_alone(name, [c for c in chains if c.head == name], _pure_rules(name, stratum), kinds) for name in heads]
     return [group for group in alone if group is not None]
 
 
-def _linear_together(heads: tuple[str, ...], chains: Iterable[ChainRule]) -> _Group | None:
+def _is_step(chain: ChainRule, kinds: Allowed) -> bool:
+    """Whether a chain that does not read its head belongs to its paths: where that was asked for.
+
+    A join finds them as well. In a module they are searched for, and read as its other steps are.
+    """
+    return len(chain.word) > 1 and kinds.must("rch", chain.rule)
+
+
+def _linear_together(heads: tuple[str, ...], chains: list[ChainRule], kinds: Allowed) -> _Group | None:
     """A group of several heads whose words have heads at their last place only, or at their first place only."""
     rules = [c for c in chains if any(letter in heads for letter in c.word)]
+    steps = [c for c in chains if rules and c not in rules and _is_step(c, kinds)]
     state = {head: number for number, head in enumerate(heads)}
     other = len(heads)
     if all(not any(letter in heads for letter in c.word[:-1]) for c in rules):
         edges = [(state[c.head], c.word[:-1], state[c.word[-1]]) for c in rules]
         edges += [(state[head], (head,), other) for head in heads]
+        edges += [(state[c.head], c.word, other) for c in steps]
         ends = {head: (state[head], other) for head in heads}
         side = "right"
     elif all(not any(letter in heads for letter in c.word[1:]) for c in rules):
         edges = [(state[c.word[0]], c.word[1:], state[c.head]) for c in rules]
         edges += [(other, (head,), state[head]) for head in heads]
+        edges += [(other, c.word, state[c.head]) for c in steps]
         ends = {head: (other, state[head]) for head in heads}
         side = "left"
     else:
         return None
-    reads = frozenset(letter for c in rules for letter in c.word) - {*heads}
+    reads = frozenset(letter for c in (*rules, *steps) for letter in c.word) - {*heads}
     reason = f"{_quoted(heads)} recur through each other at the {side} end of their chains"
-    owned = frozenset(c.rule for c in rules)
+    owned = frozenset(c.rule for c in (*rules, *steps))
     return _Group("rch", heads, owned, Sketch(other + 1, tuple(edges), ends), reads, reason)
 
 
@@ -196,7 +207,10 @@ def _fits(name: str, chain: ChainRule) -> bool:
 
 
 def _self_group(kind: str, name: str, chains: list[ChainRule], pures: list[PureRule], kinds: Allowed) -> _Group | None:
-    """The group of a head with paths `before* (head) after*`, joined where a rule joins two, if it is of this kind."""
+    """The group of a head with paths `before* (head) after*`, joined where a rule joins two, if it is of this kind.
+
+    In the place of the head may stand a chain without it.
+    """
     closing = [rule for rule in pures if kinds.may(kind, rule.rule) and shapes.holds_in_closure(rule)]
     if not shapes.are_transitive(closing):
         closing = []
@@ -206,8 +220,10 @@ def _self_group(kind: str, name: str, chains: list[ChainRule], pures: list[PureR
     extending = [c for c in ours if name in (c.word[0], c.word[-1]) and _fits(name, c)]
     if kind == "linear":
         extending = [c for c in extending if len(c.word) == 2]
-    shape = "tc" if not extending else "rch" if closing or any(len(c.word) > 2 for c in extending) else "linear"
-    if shape != kind or not (closing or extending):
+    steps = [c for c in ours if name not in c.word and _is_step(c, kinds)] if kind == "rch" else []
+    longer = steps or any(len(c.word) > 2 for c in extending)
+    shape = "rch" if longer or (closing and extending) else "linear" if extending else "tc"
+    if shape != kind or not (closing or extending or steps):
         return None
     before, after = 0, 1
     edges: list[tuple[int, shapes.Word, int]] = [(before, (name,), after)]
@@ -220,13 +236,14 @@ def _self_group(kind: str, name: str, chains: list[ChainRule], pures: list[PureR
             edges.append((after, c.word[1:], after))
         else:
             edges.append((before, c.word[:-1], before))
-    rules = frozenset((*(rule.rule for rule in closing), *(c.rule for c in extending)))
-    reads = frozenset(letter for c in extending for letter in c.word) - {name}
+    edges += [(before, c.word, after) for c in steps]
+    rules = frozenset((*(rule.rule for rule in closing), *(c.rule for c in (*extending, *steps))))
+    reads = frozenset(letter for c in (*extending, *steps) for letter in c.word) - {name}
     sketch = Sketch(2, tuple(edges), {name: (before, after)})
-    return _Group(kind, (name,), rules, sketch, reads, _reason(kind, name, closing, extending))
+    return _Group(kind, (name,), rules, sketch, reads, _reason(kind, name, closing, extending, steps))
 
 
-def _reason(kind: str, name: str, closing: list[PureRule], extending: list[ChainRule]) -> str:
+def _reason(kind: str, name: str, closing: list[PureRule], extending: list[ChainRule], steps: list[ChainRule]) -> str:
     left = _quoted(c.word[0] for c in extending if c.word[-1] == name and c.word[0] != name)
     right = _quoted(c.word[-1] for c in extending if c.word[0] == name and c.word[-1] != name)
     grows = [f"{letters} at its {end}" for letters, end in ((left, "start"), (right, "end")) if letters]
@@ -235,6 +252,8 @@ def _reason(kind: str, name: str, closing: list[PureRule], extending: list[Chain
         says.append(f"{'it' if closing else f'`{name}`'} is extended by {' and '.join(grows)}")
     elif extending:
         says.append(f"the chains of `{name}` are regular")
+    if steps:
+        says.append(f"{_quoted(' '.join(c.word) for c in steps)} {'is a' if len(steps) == 1 else 'are'} `{name}`")
     return ", ".join(says)
 
 

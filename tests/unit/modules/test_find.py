@@ -15,7 +15,7 @@ from sempre.rewrites.equivalences import close_equivalences
 GRAPHS = ("e", "f", "g", "p", "q", "r", "s", "t")
 
 
-def found(rules: str, kinds: str = "number", wanted: str = "auto", extra: str = "") -> list[Module]:
+def found(rules: str, kinds: str = "number", wanted: str | list[str] = "auto", extra: str = "") -> list[Module]:
     declared = "\n".join(f".decl {name}(x: {kinds}, y: {kinds})" for name in GRAPHS)
     program = close_equivalences(Program(f"{declared}\n{extra}\n{rules}").checked)
     return [module for modules in partition(program, wanted).values() for module in modules]
@@ -203,9 +203,35 @@ def test_too_many_states_stay_generic(lengths: tuple[int, ...], recognized: bool
     assert bool(found("\n".join(rules))) is recognized
 
 
+STEPS = """
+    p(x, z) :- s(x, y), e(y, z).
+    s(x, y) :- t(x, y), x < y.
+    t(x, z) :- t(x, y), p(y, z).
+"""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "heads"),
+    [("rch", [("p",)]), ("rch:p", [("p",)]), ("rch,linear", [("p", "t")]), (["auto", "rch"], [("p", "t")])],
+)
+def test_a_chain_without_its_head_is_rch_where_that_was_asked_for(
+    wanted: str | list[str], heads: list[tuple[str, ...]]
+) -> None:
+    modules = found(STEPS, wanted=wanted)
+    assert [module.heads for module in modules] == heads
+    assert (modules[0].kind, 0 in modules[0].rules) == ("rch", True)
+    assert "`s e` is a `p`" in modules[0].reason
+
+
+@pytest.mark.parametrize("wanted", ["auto", "linear", "tc,linear"])
+def test_a_join_that_nobody_asked_for_stays_generic(wanted: str) -> None:
+    assert [(module.kind, module.heads) for module in found(STEPS, wanted=wanted)] == [("linear", ("t",))]
+
+
 def test_a_choice_of_kinds() -> None:
     assert chosen_modules("off") == ModuleChoice(frozenset())
-    assert chosen_modules("tc, stc") == chosen_modules(["tc", "stc"]) == ModuleChoice(frozenset(("tc", "stc")))
+    both = frozenset(("tc", "stc"))
+    assert chosen_modules("tc, stc") == chosen_modules(["tc", "stc"]) == ModuleChoice(both, stated=both)
     assert found("r(x, z) :- r(x, y), r(y, z).", wanted="off") == []
     assert found("r(x, z) :- r(x, y), r(y, z).", wanted="stc,rch") == []
     with pytest.raises(StateError, match="unknown kind of module `tcc`") as error:
