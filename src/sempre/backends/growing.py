@@ -134,7 +134,7 @@ def _told(
         rounds[int(new[low, ROUND])][name] = RowSet(targets[name], new[low:high, KEY].copy())
     new = new[np.argsort(new[:, KEY])]
     numbers = {
-        name: Counted(targets[name], *(new[new[:, RELATION] == at][:, column] for column in (KEY, NUMBER)))
+        name: Counted(targets[name], *(new[new[:, RELATION] == at, column] for column in (KEY, NUMBER)))
         for at, name in enumerate(relations)
     }
     return Grown(rounds[1:] if done else rounds[1:-1], {} if done else rounds[-1], numbers)

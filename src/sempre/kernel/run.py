@@ -39,7 +39,8 @@ class Run:
     __slots__ = ("_directory", "_marks", "_most", "_probed", "_shift", "keys", "size")
 
     def __init__(self, keys: Keys) -> None:
-        self.keys = keys
+        # Compiled loops read them by address, one after the other: a column of some table is copied.
+        self.keys = np.ascontiguousarray(keys)
         self.size = int(keys.size)
         self._probed = 0
         self._shift = 0

@@ -54,9 +54,9 @@ class Counted:
 
 
 def narrow(weights: join.Weights) -> join.Weights:
-    """Counters are small: four bytes hold nearly all of them."""
+    """Counters are small: four bytes hold nearly all of them. They lie one after the other, as `Run` has its keys."""
     if weights.size and (int(weights.max()) > MOST_NARROW or int(weights.min()) < -MOST_NARROW):
-        return weights
+        return np.ascontiguousarray(weights)
     return weights.astype(np.int32)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 
 import numpy as np
@@ -19,6 +20,7 @@ LAYOUT = packing((Field(0, 12),), (0,))
 ROWS = 3000
 PART = st.dictionaries(st.integers(0, 90), st.integers(1, 5), max_size=40)
 CHANGE = st.dictionaries(st.integers(0, 120), st.integers(-4, 4).filter(bool), max_size=20)
+NUMBERS = {4: ctypes.c_int32, 8: ctypes.c_int64}
 both_paths = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 
 
@@ -108,3 +110,14 @@ def test_large_numbers_are_in_one_run() -> None:
     assert runs_of(tally) == 1
     assert numbers_of(tally) == {1: large + 2, 3: 1}
     assert np.asarray(tally.get(RowSet(LAYOUT, keys([1])))).tolist() == [large + 2]
+
+
+@pytest.mark.parametrize("number", [3, 1 << 40])
+def test_columns_of_a_table_are_read_by_address_too(number: int) -> None:
+    """Compiled loops take what lies one after the other."""
+    table = np.array([[key, 7, number + key] for key in range(0, ROWS, 2)])
+    change = Counted(LAYOUT, table[:, 0], table[:, 2])
+    for tally in (Tally(LAYOUT).adding(change), Tally.over(trace_of(set(range(ROWS))), [change])):
+        ((address, where, size, width),) = tally.addresses()
+        read = (ctypes.c_int64 * size).from_address(address), (NUMBERS[width] * size).from_address(where)
+        assert {key: found for key, found in zip(*read, strict=True) if found} == dict(table[:, [0, 2]].tolist())
