@@ -54,3 +54,25 @@ def test_chains_over_what_is_closed(seed: int) -> None:
     expected = truths(program, epochs)
     for strategy in STRATEGIES:
         check_epochs(program, epochs, strategy, expected)
+
+
+AROUND = """
+.decl e(x: number, y: number)
+.decl q(x: number, y: number) eqrel
+.decl s(x: number, y: number)
+q(x, y) :- e(x, y), e(y, x).
+s(x, z) :- q(x, y), s(y, z).
+s(x, z) :- s(x, y), e(y, z), x > z.
+"""
+
+
+@pytest.mark.parametrize("strategy", ["dredc", "dred", "bf", "bfc"])
+def test_ways_around_are_no_support(strategy: str) -> None:
+    """A path that leads back to where it began was never taken, so that a module does not miss it."""
+    program = parse(AROUND)
+    for seed in (*range(4), 109, 121, 124, 147, 152):
+        epochs = [
+            tuple({name: rows for name, rows in side.items() if name in "eqs"} for side in epoch)
+            for epoch in epochs_of(random.Random(seed))
+        ]
+        check_epochs(program, epochs, strategy)

@@ -101,12 +101,21 @@ class WatchedExchange(Exchange):
             self._none(self._backend.difference(rows, known[rule.relation]), rule, what)
 
     def _check_broken(self, left: Mapping[str, Version]) -> None:
-        """Facts that lost an instance of the modules' rules, and are left, hold."""
+        """Facts that lost an instance of the modules' rules, and are left, hold.
+
+        Where words are shortened, an instance that went may be a way around a path that is left: what such a path still
+        gives, and what is given, does not rest on that instance.
+        """
         backend, kept = self._backend, self._kept_below()
+        shortened = {head: closing for closing in self._closings for head in closing.module.shortened}
         for rule in self._rules:
             before, after = self._count(rule, self._work.old), self._count(rule, {**kept, **left})
             broken = backend.total(rule.relation, [part for part in (before, after.negated()) if len(part)]).rows()
             broken = backend.intersection(broken, left[rule.relation])
+            if rule.relation in shortened:
+                closing = shortened[rule.relation]
+                broken = closing.graph.parted(rule.relation, broken)[1]
+                broken = backend.difference(broken, closing.backbone[rule.relation])
             self._none(backend.difference(broken, self._truth[rule.relation]), rule, "not overdeleted")
 
     def _none(self, rows: Rows, of: str | NormalRule, what: str) -> None:

@@ -309,7 +309,8 @@ def _module(bundle: list[_Group], below: Collection[str]) -> Module:
     rules = frozenset[int]().union(*(group.rules for group in bundle))
     paths = {head: collapsed(words, below) for head, words in known.items()}
     kind = bundle[0].kind if len(bundle) == 1 else "rch"
-    return Module(kind, heads, rules, "; ".join(group.reason for group in bundle), automaton(paths))
+    shortened = frozenset(head for head in heads if paths[head] != known[head])
+    return Module(kind, heads, rules, "; ".join(group.reason for group in bundle), automaton(paths), shortened)
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -26,8 +26,9 @@ class Module:
     """Some rules of one stratum that are evaluated together.
 
     `heads` are the relations it derives into, `rules` the numbers of the rules it owns, `reason` says in a sentence
-    what was recognized. `paths` is missing for `stc`, which has one head, and for `seq`, which has an `order`. A module
-    of the user's has the relations that it `reads`, its heads first, and how many columns each has.
+    what was recognized. `paths` is missing for `stc`, which has one head, and for `seq`, which has an `order`. Those of
+    `shortened` heads take one step over what is closed below, since a second would be the first. A module of the user's
+    has the relations that it `reads`, its heads first, and how many columns each has.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class Module:
     rules: frozenset[int]
     reason: str
     paths: Automaton | None = None
+    shortened: frozenset[str] = frozenset()
     order: Neighbors | None = None
     own: RuleModule | None = None
     reads: tuple[str, ...] = ()
