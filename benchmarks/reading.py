@@ -76,6 +76,13 @@ def program() -> str:
     for name, _, columns in RELATIONS:
         kinds = ", ".join(f"c{i}: {'number' if c == 'index' else 'symbol'}" for i, c in enumerate(columns))
         lines += [f".decl {name}({kinds})", f".input {name}"]
+        # What no output needs would not be read.
+        wildcards = ", ".join("_" for _ in columns)
+        lines += [
+            f".decl all{name}(rows: number)",
+            f"all{name}(count : {{ {name}({wildcards}) }}).",
+            f".output all{name}",
+        ]
     return "\n".join([
         *lines,
         ".decl moves(from: symbol, to: symbol, method: symbol)",
