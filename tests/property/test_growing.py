@@ -7,15 +7,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sempre.backends import growing, local
 from sempre.kernel import compiled
+from sempre.kernel.run import Run
 from sempre.kernel.tally import Counted
 from sempre.lang.parser import parse
 from tests.engine import UNHURRIED, check_epochs
 from tests.property.cycles import cyclic_case
 from tests.property.programs import random_case
+from tests.property.test_closed_below import PROGRAM as CLOSED
+from tests.property.test_closed_below import epochs_of
 
 pytestmark = pytest.mark.oracle
 
@@ -40,6 +44,7 @@ r(x) :- q(x, y), q(y, z), q(z, x).
 r(x) :- n(x), r(y), p(y, 1).
 """
 GRAPHS = parse(PROGRAM, "graphs.dl")
+STRATA = parse(CLOSED, "strata.dl")
 
 # What a lookup finds is looked up once more.
 TRIANGLES = parse(
@@ -108,6 +113,8 @@ def first_difference() -> int | None:
             (GRAPHS, list(_graphs(rng)), EAGER),
             (GRAPHS, list(_graphs(rng)), CHOOSING),
             (TRIANGLES, list(_edges(rng)), EAGER),
+            # What grew is given, derived and deleted again, in strata upon strata: facts rest on ranks from growing.
+            (STRATA, epochs_of(rng), EAGER),
             (case.program, [(case.facts, {}), *case.updates], EAGER),
             (cycles.program, [(cycles.facts, {}), *cycles.updates], CHOOSING),
         ):
@@ -175,6 +182,21 @@ def told(**differences: Any) -> Plant:
     return plant
 
 
+def lying_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers are columns of a table, and nobody copies what is read by address."""
+
+    def apart(counted: Counted) -> Counted:
+        return Counted(counted.packing, np.repeat(counted.keys, 4)[::4], counted.weights)
+
+    def taken_as_it_is(self: Run, keys: Any) -> None:
+        original(self, keys)
+        self.keys = keys
+
+    original = Run.__init__
+    monkeypatch.setattr(Run, "__init__", taken_as_it_is)
+    altered(lambda found: replace(found, numbers={n: apart(c) for n, c in found.numbers.items()}))(monkeypatch)
+
+
 def _more(counted: Counted) -> Counted:
     return Counted(counted.packing, counted.keys, counted.weights + 1)
 
@@ -189,6 +211,7 @@ DEFECTS: dict[str, Plant] = {
     "new facts are looked up by all columns": told(free=0),
     "a fact meets itself at every place": told(both=0),
     "a fact never meets itself": told(both=1),
+    "numbers lie apart": lying_apart,
     "sieves know what is new": lambda patch: patch.setattr(growing.Growing, "may_sift", lambda self, step: True),
 }
 
